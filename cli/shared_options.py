@@ -1,10 +1,10 @@
-"""Options that several commands share, and the parsing of joined lists. No command here."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
@@ -46,28 +46,21 @@ OutputOption = Annotated[
 ]
 
 
-def parse_sizes(text: str | None, option: str) -> tuple[int, ...] | None:
+_Number = TypeVar("_Number", int, float)
+
+
+def parse_numbers(text: str | None, option: str, kind: type[_Number]) -> tuple[_Number, ...] | None:
     """`1,2,4` as numbers; an empty list stands for powers of two; None was not given."""
     if text is None:
         return None
     try:
-        return tuple(int(part) for part in text.split(",") if part)
+        return tuple(kind(part) for part in text.split(",") if part)
     except ValueError:
-        raise InputError(f"{option} takes whole numbers, not {text!r}") from None
-
-
-def parse_rates(text: str | None, option: str) -> tuple[float, ...] | None:
-    """`0.9,0.6` as numbers; None was not given."""
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.split(",") if part)
-    except ValueError:
-        raise InputError(f"{option} takes numbers, not {text!r}") from None
+        raise InputError(f"{option} takes {'whole ' if kind is int else ''}numbers, not {text!r}") from None
 
 
 def parse_batch_range(text: str | None) -> tuple[int, int | None]:
-    sizes = parse_sizes(text, "--batch-range") or ()
+    sizes = parse_numbers(text, "--batch-range", int) or ()
     if len(sizes) > 2:
         raise InputError(f"--batch-range takes one or two numbers, not {len(sizes)}")
     if not sizes:
@@ -88,6 +81,6 @@ def joined_numbers(options: Mapping[str, Any], items: Mapping[str, Declared]) ->
         elif keyword == "batch_range":
             parsed[keyword] = parse_batch_range(text)
         else:
-            parse = parse_rates if tuple[float, ...] in get_args(item.type) else parse_sizes
-            parsed[keyword] = parse(text, spelled(keyword))
+            kind: type = float if tuple[float, ...] in get_args(item.type) else int
+            parsed[keyword] = parse_numbers(text, spelled(keyword), kind)
     return parsed

@@ -1,5 +1,4 @@
-"""Evaluator records from the canonical JSON that is stored beside the numbers they made; engine profiles by their
-labels."""
+"""Records from their stored canonical JSON; engine profiles by label."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from evaluator.canonical import canonical
-from evaluator.inputs import launch, model, precision
+from evaluator.inputs import formats, launch, model
 from evaluator.inputs.devices import device
 from evaluator.inputs.engines import engine_profiles
 from evaluator.inputs.engines.engine_profiles import EngineProfile, key_of_engine
@@ -19,7 +18,7 @@ from store.opening import Store
 from store.records import CalibrationRecord
 from store.writing import list_calibrations, put_calibration
 
-_MODULES = (device, engine_profiles, images, launch, model, precision, tower, workload)
+_MODULES = (device, engine_profiles, images, formats, launch, model, tower, workload)
 _KNOWN: dict[str, type[Any]] = {
     name: kind
     for module in _MODULES

@@ -1,4 +1,4 @@
-"""An answer as statements that run as they stand in any DuckDB shell over what `sweepdb export` writes."""
+"""An answer as statements for any DuckDB shell over what `sweepdb export` writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
 from queries.vocabulary import files_for
-from store.schema import RAW_TABLES, STORED_PROBE
+from store.schema import RAW_BY_NAME, STORED_PROBE
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,7 +32,6 @@ _PLACES = {  # in a line of scenarios.jsonl, by the letters that statements call
     "pr": "subject.precision.", "w": "subject.workload.",
 }  # fmt: skip
 _BETWEEN = ",\n    "
-_RAW = {table.name: table for table in RAW_TABLES}
 
 
 def shell_statements(
@@ -42,11 +41,9 @@ def shell_statements(
     connection: duckdb.DuckDBPyConnection,
     loads: LoadStatements | None = None,
 ) -> Iterator[str]:
-    """The statements of an answer; `connection` holds what no export has: prices, and how far off rows may be.
+    """`connection` has what exports lack: prices, and expected errors.
 
-    `scope` and `keys` say by number and content key which scenarios were looked at. The last statement yields the
-    columns that the report has by itself, without those that say whether limits hold and what rates rest on.
-    """
+    `scope` and `keys` tell the scenarios by number and key. The last statement yields the report's own columns."""
     confident = answer.question.limits.confidence is not None
     asked = answer.sql if loads is None else f"{answer.sql}\n{loads.tables}\n{loads.choosing}"
     built_on = macros_of(asked, of_loads=loads is not None)
@@ -79,7 +76,9 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
     if name in LOAD_FILES:
         return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES.replace('probes.', f'{name}.')};"
     if name == "device":
-        columns = _BETWEEN.join(_read(f"d.{column.name}", column.type, column.name) for column in _RAW[name].columns)
+        columns = _BETWEEN.join(
+            _read(f"d.{column.name}", column.type, column.name) for column in RAW_BY_NAME[name].columns
+        )
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT DISTINCT\n    {columns}\n{_SCENARIOS};"
     if name == "scenario":
         devices = " * ".join(f"(json->>'$.subject.plan.{name}')::INTEGER" for name in ("tp", "pp", "dp"))
@@ -89,7 +88,8 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
             "voided": "FALSE AS voided",  # those of a scope are not
         }
         columns = _BETWEEN.join(
-            known.get(column.name) or _read(column.source, column.type, column.name) for column in _RAW[name].columns
+            known.get(column.name) or _read(column.source, column.type, column.name)
+            for column in RAW_BY_NAME[name].columns
         )
         joined = "JOIN raw.numbered AS numbered ON numbered.scenario = (json->>'$.key')"
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT\n    {columns}\n{_SCENARIOS}\n{joined};"
@@ -97,7 +97,7 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
 
 
 def _read(source: str, type_: str, name: str) -> str:
-    """A column from a line of scenarios.jsonl; what the line does not say is NULL."""
+    """From a line of scenarios.jsonl; missing is NULL."""
     told = _OF_STORED.sub(lambda match: f"(json->>'$.{_PLACES[match[1]]}{match[2]}')", source)
     return f"{told}::{type_} AS {name}"
 
@@ -135,7 +135,7 @@ def scope_statement(rows: Sequence[ScopeRow]) -> str:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of numbers that follow each other without a gap; a number may stand there more than once."""
+    """First and last of consecutive numbers; repetitions allowed."""
     start = None
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
         start = number if start is None else start

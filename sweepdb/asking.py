@@ -1,4 +1,4 @@
-"""Questions, answers and what is said beside them, for those who put them on a screen."""
+"""Questions and answers, for those who show them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means
     from queries.dictionary import dictionary, schema_text
-    from queries.errors import BASIS, WHOSE, ExpectedError
+    from queries.errors import BASIS, METRIC_NAMES, WHOSE, ExpectedError
     from queries.judging import HELD
     from queries.proofs import KeptAnswer, probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet

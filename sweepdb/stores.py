@@ -1,4 +1,4 @@
-"""Stores: creating, upgrading, checking, sealing, and what was asked for in them."""
+"""Creating, upgrading, checking and sealing stores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         written_whole,
     )
     from store.writing import unvoid, void
-    from sweepdb.thinning import thin_parts
-    from sweepdb.upkeep import check_store, upgrade_store
+    from sweepdb.upkeep import check_store, thin_parts, upgrade_store
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -12,9 +12,8 @@ from evaluator_cases import DEEPSEEK_V3, GPT_OSS_20B, QWEN3_30B_A3B, QWEN3_32B, 
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.formats import linear_format
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 
@@ -58,12 +57,10 @@ CASES = {
 
 
 def bits() -> dict[str, dict[str, list[str]]]:
-    """Every column of every case and phase."""
     return {f"{name}, {phase}": columns_of(name, phase, SIZES) for name in CASES for phase in PHASES}
 
 
 def columns_of(name: str, phase: str, sizes) -> dict[str, list[str]]:
-    """Every column of a case and phase at some batch sizes."""
     columns = _block(*CASES[name][0], *CASES[name][1:], phase, sizes).columns()
     return {column: [float(value).hex() for value in values] for column, values in columns.items()}
 

@@ -9,9 +9,9 @@ from restated import rows
 
 from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.inputs.devices.device import DeviceProfile, Link
+from evaluator.inputs.formats import Format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Format
 
 BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 W8A8 = Format(name="W8A8_DYNAMIC", compute="int8", weight_bits=8, activation_bits=8, dynamic=True)
@@ -126,7 +126,6 @@ TEST_DEVICE = DeviceProfile(
 
 @functools.cache
 def upstream_device(name: str) -> DeviceProfile:
-    """A device of the seeds' program, as it is written there."""
     row = next(row for row in rows("upstream_devices") if row["device"] == name)
     return DeviceProfile(
         name=name,
@@ -163,7 +162,6 @@ def _link(text: str) -> Link:
 
 @functools.cache
 def captured(model: ModelSpec, plan: Plan = Plan(), trace="prefill", linear=BF16, experts=None, **options):  # noqa: B008
-    """Operators of a model, traced once a test session."""
     options = {"kv_bits": 16, "compile": True, "convention": "physical", **options}
     return capture_operators(
         CaptureRequest(model=model, plan=plan, linear=linear, experts=experts or linear, trace=trace, **options)
@@ -171,5 +169,4 @@ def captured(model: ModelSpec, plan: Plan = Plan(), trace="prefill", linear=BF16
 
 
 def both_traces(model: ModelSpec, plan: Plan, **options):
-    """The operator sets a scenario of any phase needs."""
     return {trace: captured(model, plan, trace, **options) for trace in ("prefill", "decode")}

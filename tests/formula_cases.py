@@ -27,9 +27,8 @@ from measured_points import closed_loop
 from evaluator.evaluate import batch_source, evaluate_scenario
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.user_points import fit_own, served_points
@@ -63,7 +62,6 @@ SIZES = (1, 3, 50)
 
 
 def shapes() -> Iterator[tuple[str, Columns]]:
-    """Every column of every model, workload, phase and convention."""
     for (name, (model, plan)), (label, workload) in itertools.product(MODELS.items(), WORKLOADS.items()):
         if workload.mtp_tokens and not model.mtp_layers:
             continue
@@ -328,5 +326,4 @@ def own_fits() -> Iterator[tuple[str, Columns]]:
 
 
 def numbers() -> dict[str, Columns]:
-    """Every case by name."""
     return dict(itertools.chain(shapes(), spans(), services(), pairs(), recipes(), own_fits()))

@@ -20,9 +20,9 @@ from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.evaluate import cost_of
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.devices.shipped_calibrations import with_kernels_of
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, ModelSpec
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario, default_routing
@@ -52,7 +52,6 @@ class Compared:
     hit_rate: float = 0.0
 
     def error(self, metric: str) -> float:
-        """The signed error in percent."""
         return 100.0 * (self.played[metric] / self.measured[metric] - 1.0)
 
 

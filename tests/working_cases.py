@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evaluator_cases import OPT_125M, TEST_DEVICE
 
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from queries.connect import connect
@@ -36,7 +36,6 @@ def request_of(**options) -> SweepRequest:
 
 
 def shard_states(store):
-    """How many shards the store's only sweep has in each state."""
     with store.engine.connect() as connection:
         return Counter(state for (state,) in connection.exec_driver_sql("SELECT state FROM shard"))
 

@@ -84,7 +84,7 @@ def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
     from cli.pictures import PICTURES, write_specification
 
     if format_ == "table":
-        from cli.render.schedules import schedule_lines
+        from cli.render.decisions import schedule_lines
 
         write_text(map(as_typed, schedule_lines(found)), output)
     elif format_ in PICTURES:
@@ -107,7 +107,7 @@ def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
 
 
 def _devices(pool: Sequence[str]) -> int | dict[str, int]:
-    """`8`, or how many there are of each kind."""
+    """`8`, or a count of each kind."""
     words = ",".join(pool).split(",")
     try:
         if len(words) == 1 and "=" not in words[0]:
@@ -141,7 +141,7 @@ def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, outp
 
     found = schedule_pool(traces, **asked)
     if format_ == "table":
-        from cli.render.schedules import pool_lines
+        from cli.render.decisions import pool_lines
 
         write_text(map(as_typed, pool_lines(found)), output)
     else:

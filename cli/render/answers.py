@@ -25,9 +25,8 @@ from sweepdb.asking import (
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
 _PLANS = ("plan", "prefill_plan", "decode_plan")
-_PROBES = ("probe", "prefill_probe", "decode_probe")
 _PAIRED = frozenset({
-    *_PLANS, *_PROBES, "instances", "prefill_instances", "decode_instances",
+    *_PLANS, *HELD, "instances", "prefill_instances", "decode_instances",
 })  # fmt: skip  # said by the deployment and its probes
 _CLOSE = 0.1  # of a limit: a decimal tells more there
 _LEFT_OUT = ": --top N shows more of them"
@@ -147,7 +146,6 @@ def price_notes(answer: Answer) -> Iterator[str]:
 
 
 def price_note(devices: Iterable[object]) -> Iterator[str]:
-    """A note on the devices that have no price."""
     if named := [str(device) for device in dict.fromkeys(devices)]:
         typed = " ".join(f"{device} USD" for device in named)
         yield f"note: no price of {' or '.join(named)} is stored. Type the USD an hour: sweepdb prices set {typed}"
@@ -179,16 +177,15 @@ def header_lines(answer: Answer) -> Iterator[str]:
         yield from _rule_lines(answer)
     elif "ttft_limit_ms" in answer.parameters and report(answer.report).of_loads:
         yield load_limits(answer)
-    versions = answer.versions
     if answer.question.options.rows == "measured":
-        yield Aside(f"measured settings of {_listed(versions, 'serving_model')}")
+        yield Aside(f"measured settings of {answer.version('serving_model')}")
         yield from _ranking_lines(answer)
         return
-    older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
+    older = f" (of {answer.version('older_formula_versions')} too: --all-versions)"
     yield Aside(
-        f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
-        f" formula version {_listed(versions, 'formula_version')}"
-        f"{older if versions.get('older_formula_versions') else ''}"
+        f"cost model: {answer.version('family')}, serving model {answer.version('serving_model')},"
+        f" formula version {answer.version('formula_version')}"
+        f"{older if answer.versions.get('older_formula_versions') else ''}"
     )
     yield from _ranking_lines(answer)
     for line in error_lines(answer):
@@ -234,11 +231,6 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
         f"rules: tpot {answer.tpot}, prefill rate {rules.prefill_qps}, decode rate {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}"
     )
-
-
-def _listed(versions: Mapping[str, object], name: str) -> str:
-    values = versions.get(name)
-    return ", ".join(str(value) for value in values) if isinstance(values, list) else str(values)
 
 
 def _groups(
@@ -324,7 +316,7 @@ def _beside(
     if {"prefill_plan", "decode_plan"} <= set(chosen):
         found["deployment"] = [_deployment(row) for row in rows]
         found["probes"] = [
-            " ".join(str(row[name]) for name in _PROBES if row.get(name) is not None and name in chosen) for row in rows
+            " ".join(str(row[name]) for name in HELD if row.get(name) is not None and name in chosen) for row in rows
         ]
     slacks = [_slack(row, limits) for row in rows]
     return {**found, "slack": slacks} if any(slacks) else found

@@ -1,21 +1,29 @@
-"""A decision as text: the answer, how sure it is, what comes next, the best load of each server, runs read."""
+"""Decisions, schedules of a day and watched servers as text: sentences first, then tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb.deciding import NEXT, Decision, outcome_line, sentences
-from sweepdb.planning import short_plan
 
-_MOST = 10  # servers of the table
+if TYPE_CHECKING:
+    from sweepdb.deciding import Decision
+    from sweepdb.scheduling import DaySchedule, PoolSchedule
+    from sweepdb.watching import Watched
+
+_MOST = 10  # servers or candidates of a table
 _SHOWN = ("device", "deployment", "devices", "concurrency", "requests/s", "tokens/s", "ttft_ms", "tpot_ms", "holds",
           "stands", "row")  # fmt: skip
+_WATCHED = ("metric", "measured", "planned", "expected", "change", "verdict")
 _RUNS = ("run", "device", "plan", "concurrency", "ttft_ms", "predicted", "tpot_ms", "predicted", "limits kept")
 
 
 def decision_lines(found: Decision) -> Iterator[str]:
+    from sweepdb.deciding import NEXT, outcome_line, sentences
+    from sweepdb.planning import short_plan
+
     yield from (f"{line}\n" for line in found.curve.scope)
     for line in sentences(found):
         yield Paragraph(line)
@@ -39,3 +47,44 @@ def decision_lines(found: Decision) -> Iterator[str]:
     yield "\n"
     for line in dict.fromkeys(expected_error_lines(found.curve.expected_error)):
         yield Paragraph(f"Expected error: {line}", indent="  ")
+
+
+def schedule_lines(found: DaySchedule) -> Iterator[str]:
+    for line in found.sentences():
+        yield Paragraph(line)
+    yield "\n"
+    left_out = {"rank", "device", "plan", "scenario", *(() if found.candidates[0].decode else ("role",))}
+    shown = [place for place, name in enumerate(found.columns) if name not in left_out]
+    rows = [[row[place] for place in shown] for row in found.rows if row[0] == 1]
+    yield from table_lines([found.columns[place] for place in shown], rows)
+    yield "\n"
+    yield from table_lines(found.totals_columns, list(found.totals())[:_MOST])
+    if len(found.candidates) > _MOST:
+        yield f"the first {_MOST} of {len(found.candidates)} candidates; --format csv has the hours of all\n"
+
+
+def pool_lines(found: PoolSchedule) -> Iterator[str]:
+    for line in found.sentences():
+        yield Paragraph(line)
+    yield "\n"
+    shown = [place for place, name in enumerate(found.columns) if name != "scenario"]
+    rows = ([row[place] for place in shown] for row in found.rows)
+    yield from table_lines([found.columns[place] for place in shown], list(rows))
+
+
+def watched_lines(found: Watched) -> Iterator[str]:
+    for line in found.sentences():
+        yield Paragraph(line)
+    yield "\n"
+    rows = [
+        (
+            *(() if found.decode is None else (side.role,)),
+            f"{one.metric} ({one.unit})",
+            *(None if value is None else f"{value:.4g}" for value in (one.measured, one.planned, one.expected)),
+            None if one.change_percent is None else f"{one.change_percent:+.1f} %",
+            one.verdict,
+        )
+        for side in found.sides
+        for one in side.judged
+    ]
+    yield from table_lines((*(() if found.decode is None else ("role",)), *_WATCHED), rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sweepdb.asking import WHOSE, ExpectedError
+from sweepdb.asking import METRIC_NAMES, WHOSE, ExpectedError
 
 if TYPE_CHECKING:
     from sweepdb.asking import Answer, RealisedMean
@@ -14,12 +14,6 @@ SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0
 LEAST_AGREEING = 3  # pairs of device and model, and no pair of the region differs
 _MOST_SOURCES = 0.75  # of them, whose servers err to one side
-_NAMES = {
-    "ttft_ms": "TTFT",
-    "tpot_exclusive_ms": "TPOT",
-    "tpot_inclusive_ms": "TPOT",
-    "output_tokens_per_s": "tokens/s",
-}
 
 
 def error_lines(answer: Answer) -> Iterator[str]:
@@ -54,7 +48,7 @@ def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:
     lines = list(dict.fromkeys(_line(members) for members in by_subject.values()))
     yield from lines[:SHOWN_REGIONS]
     if len(lines) > SHOWN_REGIONS:
-        yield f"{len(lines) - SHOWN_REGIONS} more regions; --format json-full lists them"
+        yield f"{_counted([len(lines) - SHOWN_REGIONS], 'more group')}: --format json-full"
 
 
 def brief_error(errors: Sequence[ExpectedError], row: Mapping[str, object]) -> str | None:
@@ -104,7 +98,7 @@ def _counted(counts: Sequence[int], name: str) -> str:
 
 def _figure(one: ExpectedError) -> str:
     bias, size = one.bias_percent, one.median_ape_percent
-    said = f"{_NAMES[one.metric]} +-{size:.0f} %"
+    said = f"{METRIC_NAMES[one.metric]} +-{size:.0f} %"
     of, share = (one.pairs, 1.0) if one.sources is None else (one.sources, _MOST_SOURCES)
     agreed = one.agreeing >= max(LEAST_AGREEING, share * (of or 0))
     if not agreed or abs(bias) < max(NOTED_BIAS_PERCENT, size / 2):

@@ -8,9 +8,9 @@ from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import winner_lines
 from cli.render.rows import Aside, Paragraph, table_lines
+from sweepdb.asking import HELD
 from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
-_PROBES = ("probe", "prefill_probe", "decode_probe")
 # Columns of a person's tables: what is shown, and what it is called.
 _SHOWN = (
     ("rank", "rank"), ("device", "device"), ("basis", "basis"), ("quantization", "quantization"),
@@ -155,7 +155,7 @@ def _tables(plan: DeploymentPlan) -> Iterator[str]:
                 **readable_row(row), "goodput": plan.kept_per_s(row),
                 "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
                 "holds": (holds_of(row, limits) or "-") if limits.on_times else None,
-                "rows": " ".join(str(row[name]) for name in _PROBES if row[name] is not None),
+                "rows": " ".join(str(row[name]) for name in HELD if row[name] is not None),
             }
             for row in found
         ]  # fmt: skip

@@ -1,13 +1,11 @@
-"""Continuous batching of requests that arrive: every request's first and last token, exact for its rules.
+"""Continuous batching of arriving requests, exact for its rules.
 
-The play is compiled where the machine can (`play.c`, called without copies), and in Python elsewhere; both give the
-same bits."""
+Compiled where possible (`play.c`), else in Python, with the same bits."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -15,9 +13,10 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
-from evaluator.arrivals.twin.play_state import PlayState
-from evaluator.arrivals.twin.replicas import Replica
+from evaluator.arrivals.play_state import PlayState
+from evaluator.arrivals.replicas import Replica
 from evaluator.compiled import built_library, may_compile
+from store.light_dataclass import dataclass
 
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SERVING = ctypes.CFUNCTYPE(_INT, _INT, _INT, _INT)
@@ -25,13 +24,18 @@ _SERVING = ctypes.CFUNCTYPE(_INT, _INT, _INT, _INT)
 _Array = FloatArray | Integers | NDArray[np.int8]
 
 
+# Rules and prices as `play.c` reads them, in its order.
+_WHOLE_RULES = (
+    "token_budget", "seats", "poll_steps", "ahead_steps", "whole_prompts", "tokens_per_decode", "replicas",
+)  # fmt: skip
+_OTHER_RULES = ("tokens_per_step", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")
+_OTHER_PRICES = ("step_s", "prompt_step_s", "per_prompt_s", "per_decode_s", "prefill_factor", "decode_factor")
+
+
 class _Shared(ctypes.Structure):
     _fields_ = [
-        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
-        *((name, _INT) for name in ("ahead", "whole", "each", "replicas")),
-        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")),
-        *((name, _DOUBLE) for name in ("step_s", "prompt_step_s", "per_prompt_s")),
-        *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
+        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", *_WHOLE_RULES)),
+        *((name, _DOUBLE) for name in (*_OTHER_RULES, *_OTHER_PRICES)),
         *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins", "encoder_last")),
         *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
         ("encoder", _POINTER),
@@ -58,10 +62,10 @@ def has_compiled_play() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
-    """Stretches of time in each of which another number of instances serves, `most` at once.
+    """Periods with other numbers of serving instances, at most `most`.
 
-    `serving` says how many, from the number of a stretch, the requests that wait as it begins, and those there in all.
-    `came` counts requests until each ends; a request goes to the instance at its `share` of them."""
+    `serving` decides from the period, requests waiting, and all there. `came` counts requests until each ends; one
+    goes to the instance at its `share`."""
 
     seconds: float
     came: Integers
@@ -90,30 +94,11 @@ def play_compiled(
         arrays |= {**kept, "preemptions": np.zeros(count, dtype=np.int64)}
     shared = _Shared(
         mixed=rules.admission == "mixed",
-        prefilled=rules.prefilled,
         least=rules.dispatch == "least",
         reserved_rule=rules.kv_admission == "reserved",
-        budget=rules.token_budget,
-        seats=rules.seats,
-        poll=rules.poll_steps,
-        ahead=rules.ahead_steps,
-        whole=rules.whole_prompts,
-        each=rules.tokens_per_decode,
-        replicas=rules.replicas,
-        gain=rules.tokens_per_step,
-        kv_tokens=rules.kv_tokens,
-        reject_s=rules.reject_s,
-        reject_tbt_s=rules.reject_tbt_s,
-        images_a_step=rules.images_a_step,
-        step_s=prices.step_s,
-        prompt_step_s=prices.prompt_step_s,
-        per_prompt_s=prices.per_prompt_s,
-        per_decode_s=prices.per_decode_s,
-        prefill_factor=prices.prefill_factor,
-        decode_factor=prices.decode_factor,
-        spacing=prices.spacing,
+        **{name: getattr(rules, name) for name in ("prefilled", *_WHOLE_RULES, *_OTHER_RULES)},
+        **{name: getattr(prices, name) for name in (*_OTHER_PRICES, "spacing", "stretches")},
         linear_last=prices.linear.size - 1,
-        stretches=prices.stretches,
         bins=edges.size - 1,
         encoder_last=prices.encoder_s.size - 1,
         count=count,
@@ -189,8 +174,7 @@ def play(
     each: bool = False,
     stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends. `edges` are those of the bins that times between tokens are counted in; `each`
-    keeps the longest of them of every request, and how often it was preempted."""
+    """`edges` bin times between tokens; `each` keeps every request's longest and its preemptions."""
     library = compiled_play()
     if library is None:
         return play_in_python(rules, prices, asked, edges, each=each, stretches=stretches)

@@ -1,16 +1,14 @@
-"""Features of serving: each says what it refuses, what a reader should know, and how well it is known."""
+"""Features of serving: what each refuses, what readers should know, how well it is known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from evaluator.features.draft_ways import DraftWays
-from evaluator.features.expert_load import ExpertRouting
 from evaluator.features.feature import Feature
 from evaluator.features.image_requests import EncodersApart, ImageRequests
-from evaluator.features.outside_keys import OutsideKeys
-from evaluator.features.plan_ways import PlanWays, SidesApart
+from evaluator.features.plan_ways import ExpertRouting, PlanWays, SidesApart
 from evaluator.features.published_parts import LANGUAGE_PART, Formats, PublishedParts
+from evaluator.features.workload_ways import DraftWays, OutsideKeys
 from evaluator.graph.operators import OperatorSet
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario

@@ -1,13 +1,17 @@
-"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch."""
+"""Sizes of a plan: shares of a context or prompt, copies of experts, micro-batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from evaluator.features.feature import Feature, SupportPart, plans_of, refused, ways_of
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import divides_prompts, holds_shares
-from evaluator.scenario import Scenario
+from evaluator.pricing.cost_model import CostModel
+from evaluator.pricing.theoretical import TheoreticalCost
+from evaluator.scenario import Scenario, evened_out
 from evaluator.serving.models import serving_model_of
 
 
@@ -49,7 +53,7 @@ class SidesApart(Feature):
 
 
 def _of_context(spec: ModelSpec) -> SupportPart:
-    """Whether devices can hold shares of a context: every layer that keeps keys keeps those of all tokens."""
+    """Only if every layer with keys keeps those of all tokens."""
     part = "decode context parallelism"
     keeping = [group for group in spec.layers if group.attention is not None and group.attention.keeps_tokens]
     if not keeping:
@@ -59,3 +63,19 @@ def _of_context(spec: ModelSpec) -> SupportPart:
     heads = max(getattr(group.attention, "kv_heads", 1) for group in keeping)
     copies = "all of tp" if heads == 1 else f"tp / {heads}"
     return SupportPart(part=part, state="by hand", how=f"dcp divides {copies}, devices that would hold the same keys")
+
+
+_ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
+
+
+class ExpertRouting(Feature):
+    ways = ways_of("ExpertRouting")
+
+    def said_of_cost(self, scenario: Scenario, cost: CostModel, sets: Iterable[OperatorSet]) -> Iterable[str]:  # noqa: ARG002
+        if not scenario.model.routed:
+            return
+        if scenario.routing.startswith(LOAD):
+            yield f"the busiest device of experts gets {busiest_load(scenario.routing):g} times the mean's tokens"
+        elif not isinstance(cost, TheoreticalCost):
+            evened = ", evened out by the server's copies of busy experts" if evened_out(scenario) else ""
+            yield f"tokens fall on experts as {_ROUTED[scenario.routing]}{evened}"

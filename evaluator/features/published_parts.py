@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from evaluator.canonical import came_later
 from evaluator.features.feature import Feature, SupportPart, refused
 from evaluator.graph.operators import OperatorSet
-from evaluator.inputs.formats import check_precision, slow_formats
+from evaluator.inputs.formats import Precision, check_precision, slow_formats
 from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
@@ -74,7 +73,7 @@ def _of_format(part: str, published: str) -> SupportPart:
 
 
 def _known_upstream(group: LayerGroup) -> bool:
-    """Whether a layer is of two parts that the program behind that convention has, with nothing that came later."""
+    """Its two parts are upstream's, with nothing that came later."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
     return not any(map(came_later, (group, group.attention, group.mlp)))

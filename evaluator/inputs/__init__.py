@@ -1,4 +1,4 @@
-"""The inputs that a request names: models, devices, plans, formats, workloads. Read and checked here, never priced."""
+"""Models, devices, plans, formats and workloads of a request: read and checked here, never priced."""
 
 from __future__ import annotations
 
@@ -61,12 +61,13 @@ if TYPE_CHECKING:
     from evaluator.inputs.formats import (
         ATTENTION_NAMES,
         LINEAR_NAMES,
+        Precision,
         check_precision,
         linear_format,
         slow_formats,
         widened_formats,
     )
-    from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
+    from evaluator.inputs.launch import LOAD, Client, Launch, Plan, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.model_ids import catalogue_ids
@@ -80,9 +81,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import bytes_of_weights, parameter_count
-    from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
-    from evaluator.inputs.precision import Precision
     from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
     from evaluator.inputs.workloads.day_rates import Day, read_day

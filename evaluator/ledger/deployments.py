@@ -13,11 +13,10 @@ from math import inf, isqrt
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import FittedEngine, fitted_engine, list_engines
-from evaluator.inputs.launch import Client
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Plan
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
-from evaluator.inputs.precision import Precision
 from evaluator.ledger.limits import impossible, saturated_users
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers.building import circumstances_of
@@ -111,7 +110,7 @@ class Deployment:
         return self.model.routed
 
 
-NO_MODE = "not known whether prefill and decode are apart"
+NO_MODE = "not known whether it is disaggregated"
 
 
 def deployment_of(record: MeasurementRecord) -> Deployment:

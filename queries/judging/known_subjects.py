@@ -1,14 +1,16 @@
-"""Subjects, errors and predictions that a session has looked up: a moved limit asks for none of them again."""
+"""A session's looked-up subjects, errors and predictions, so that a new limit asks for none again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
-from queries.errors.expected import ExpectedError, Stored, Subject, expected_errors, in_pairs
-from queries.judging.confidence import Factors, factors_of
+from queries.errors.expected import Stored, Subject, expected_errors, in_pairs
+from queries.judging.confidence import factors_of
 from queries.judging.subjects import (
+    NO_KEY,
     StoredSubject,
     keys_of,
     scenarios_of_keys,
@@ -25,34 +27,16 @@ if TYPE_CHECKING:
 
 
 class KnownErrors:
+    """Figures that follow from the errors of a store, worked out once for each subject."""
+
     def __init__(self, stored: Stored) -> None:
-        self._stored = stored
-        self._expected: dict[Subject, tuple[ExpectedError, ...]] = {}
-        self._in_pairs: dict[Subject, Subject] = {}
-        self._factors: dict[tuple[Subject, float, str], Factors] = {}
-
-    def expected(self, subject: Subject) -> tuple[ExpectedError, ...]:
-        found = self._expected.get(subject)
-        if found is None:
-            found = self._expected[subject] = expected_errors([subject], self._stored)
-        return found
-
-    def in_pairs(self, subject: Subject) -> Subject:
-        found = self._in_pairs.get(subject)
-        if found is None:
-            found = self._in_pairs[subject] = in_pairs(subject, self._stored)
-        return found
-
-    def factors(self, subject: Subject, probability: float, servers: str) -> Factors:
-        found = self._factors.get((subject, probability, servers))
-        if found is None:
-            found = factors_of(subject, self._stored, probability, servers)
-            self._factors[subject, probability, servers] = found
-        return found
+        self.expected = cache(lambda subject: expected_errors([subject], stored))
+        self.in_pairs = cache(lambda subject: in_pairs(subject, stored))
+        self.factors = cache(lambda subject, probability, servers: factors_of(subject, stored, probability, servers))
 
 
 class KnownSubjects:
-    """Subjects and errors as they were when each was first asked for."""
+    """As they were when first asked for."""
 
     def __init__(self, location: StoreLocation) -> None:
         self._location = location
@@ -64,15 +48,15 @@ class KnownSubjects:
         self.intervals: Known = {}  # of first tokens, by probe; whoever finds more adds them
 
     def of_answer(self, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
-        """The scenarios of the probes among the rows, in their order.
+        """Scenarios of the rows' probes, in order.
 
-        Where there are no rows they are those of the nearest misses; where rows name no probes, the whole scope."""
+        Without rows, of nearest misses; where rows name no probes, the whole scope."""
         rule = answer.question.definitions.tpot
         keys = keys_of(answer.columns, answer.rows) or keys_of(answer.nearest_columns, answer.nearest)
         if not keys:
             return self.of_scenarios(scenario_ids, rule)
         known = self._by_key.setdefault(rule, {})
-        if missing := [key for key in keys if key not in known]:
+        if missing := [key for key in keys if key not in known and key != NO_KEY]:
             with read_transaction(self._location) as transaction:
                 numbers = scenarios_of_keys(transaction, missing)
                 known.update({one.key: one for one in self._read(transaction, numbers, rule)})

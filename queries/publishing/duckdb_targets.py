@@ -1,4 +1,4 @@
-"""Publishing into a DuckDB file, and into a folder of Parquet files."""
+"""DuckDB files, and folders of Parquet."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from queries.asking.variables import literal
 from queries.publishing.public_tables import PROBES, commented, quoted
 from queries.publishing.targets import (
+    BLOCK_COLUMNS,
     BLOCKS,
     STAMP,
     STAMP_COLUMNS,
@@ -29,12 +31,11 @@ if TYPE_CHECKING:
     from queries.publishing.public_tables import PublishedRelation
 
 _FORMAT = "v1.2.0"  # the oldest DuckDB that reads what is published: shells and drivers lag behind the library
-_GONE = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
 _STAMPED = [(name, type_) for name, type_ in STAMP_COLUMNS]
 
 
 class DuckdbTarget(Target):
-    """One file of DuckDB's, in a format that programs read which are years older than the one that wrote it."""
+    """In a format that much older programs read."""
 
     def __init__(self, path: Path) -> None:
         self.display = str(path)
@@ -47,7 +48,7 @@ class DuckdbTarget(Target):
         was_there = self._path.exists()
         try:
             form = "" if was_there else f" (STORAGE_VERSION '{_FORMAT}')"  # a file keeps the one it has
-            duckdb_.execute(f"ATTACH {_text(str(self._path))} AS published{form}")
+            duckdb_.execute(f"ATTACH {literal(str(self._path))} AS published{form}")
         except duckdb.IOException as error:
             raise (
                 unwritable(self._path, error)
@@ -89,7 +90,7 @@ class DuckdbTarget(Target):
 
     def remove(self, blocks: Sequence[Block]) -> None:
         if blocks:
-            put_temporary(self._duckdb, "gone", _GONE, blocks)
+            put_temporary(self._duckdb, "gone", BLOCK_COLUMNS, blocks)
             self._duckdb.execute(
                 f"DELETE FROM published.{PROBES} AS p USING gone"
                 " WHERE p.scenario_id = gone.scenario_id AND p.block_id = gone.block_id"
@@ -111,10 +112,10 @@ class DuckdbTarget(Target):
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
         for relation in relations:
-            self._duckdb.execute(f"COMMENT ON TABLE published.{relation.name} IS {_text(relation.meaning)}")
+            self._duckdb.execute(f"COMMENT ON TABLE published.{relation.name} IS {literal(relation.meaning)}")
             for column in relation.columns:
                 place = f"published.{relation.name}.{quoted(column.name)}"
-                self._duckdb.execute(f"COMMENT ON COLUMN {place} IS {_text(commented(column))}")
+                self._duckdb.execute(f"COMMENT ON COLUMN {place} IS {literal(commented(column))}")
 
     def _create(self, name: str, columns: Typed) -> None:
         typed = ", ".join(f"{quoted(column)} {type_}" for column, type_ in columns)
@@ -122,7 +123,7 @@ class DuckdbTarget(Target):
 
 
 class ParquetTarget(Target):
-    """A folder: `probes/*.parquet` and one file a small table. Files take their places at the end, one by one."""
+    """`probes/*.parquet` and a file a small table, moved into place at the end."""
 
     def __init__(self, path: Path) -> None:
         self.display = str(path)
@@ -171,7 +172,7 @@ class ParquetTarget(Target):
     def remove(self, blocks: Sequence[Block]) -> None:
         if not blocks:
             return
-        put_temporary(self._duckdb, "gone", _GONE, blocks)
+        put_temporary(self._duckdb, "gone", BLOCK_COLUMNS, blocks)
         matched = "SELECT 1 FROM gone WHERE gone.scenario_id = p.scenario_id AND gone.block_id = p.block_id"
         for part in self._parts():
             held = self._duckdb.execute(
@@ -196,7 +197,7 @@ class ParquetTarget(Target):
         self.replace(STAMP, STAMP_COLUMNS, "SELECT * FROM stamped")
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """Leave meanings to the file `dictionary.parquet`."""
+        """The file `dictionary.parquet` has them."""
 
     def _parts(self) -> list[Path]:
         return sorted((self._path / PROBES).glob("*.parquet"))
@@ -208,7 +209,7 @@ class ParquetTarget(Target):
         temporary = file.with_name(f".{file.name}.part")
         self._written.append((temporary, file))
         try:
-            self._duckdb.execute(f"COPY ({select}) TO {_text(str(temporary))} (FORMAT parquet, COMPRESSION zstd)")
+            self._duckdb.execute(f"COPY ({select}) TO {literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd)")
         except duckdb.IOException as error:
             raise unwritable(file, error) from error
 
@@ -218,8 +219,4 @@ def _named(columns: Typed) -> str:
 
 
 def _files(paths: Sequence[Path]) -> str:
-    return f"read_parquet([{', '.join(_text(str(path)) for path in paths)}])"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"

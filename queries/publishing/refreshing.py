@@ -1,4 +1,4 @@
-"""Publishes a store as of one moment: probes block by block, of which those that lie there stay, small tables anew."""
+"""Publishes a store of one moment: unchanged blocks of probes stay, small tables are rewritten."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from queries.publishing.public_tables import (
     published_relations,
 )
 from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
-from queries.publishing.targets import BLOCKS, Blocks, Target
+from queries.publishing.targets import BLOCK_COLUMNS, BLOCKS, Blocks, Target
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import read_store_id
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import duckdb
 
 _VIEWS = ("probe", "scenario", "sweep", "model", "device", "price", "measurement", "validation", "sweep_interval")
-_CHANGED = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
 # Rows of a block never change; voiding hides some or all of them, which moves these figures.
 _STORED_BLOCKS = BLOCKS.format(probes="probe")
 _PROBES = "SELECT shown.* FROM ({select}) AS shown SEMI JOIN changed USING (scenario_id, block_id)"
@@ -38,7 +37,7 @@ _KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet, FOLDER.site or postgresql://
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """The outcome of publishing: probes that are there now, those that came, and those that went since last time."""
+    """Probes there, come and gone."""
 
     target: str
     probes: int
@@ -47,7 +46,7 @@ class Publication:
 
 
 def publish(location: StoreLocation, target: str) -> Publication:
-    """Lay the public views of a store down as tables of another database, or refresh those that lie there."""
+    """Creates or refreshes."""
     written = target_of(target)
     store_id = read_store_id(location)
     with contextlib.ExitStack() as stack:
@@ -80,7 +79,7 @@ def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks,
     came = [place for place, figures in stored.items() if known.get(place) != figures]
     probes = published_relations()[0]
     target.remove(gone)
-    put_temporary(duckdb, "changed", _CHANGED, came)
+    put_temporary(duckdb, "changed", BLOCK_COLUMNS, came)
     if came:
         target.append([(column.name, column.type) for column in probes.columns], _PROBES.format(select=probes.select))
     for relation in published_relations()[1:]:
@@ -99,7 +98,7 @@ def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks,
 
 
 def _layout() -> str:
-    """Identify names and types of the probes' columns, so that tables of another program version are laid down anew."""
+    """Names and types of probes, so that other versions' tables are rewritten."""
     text = ",".join(f"{PROBES}.{column.name} {column.type}" for column in published_relations()[0].columns)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Publishing into SQLite and PostgreSQL, row by row, in one transaction."""
+"""SQLite and PostgreSQL, row by row in one transaction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from queries.asking.variables import literal
 from queries.publishing.public_tables import PROBES, commented, quoted
 from queries.publishing.targets import BLOCKS, STAMP, STAMP_COLUMNS, Block, Blocks, Published, Target, Typed, not_ours
 from store.errors import InputError
@@ -87,7 +88,7 @@ class _RowTarget(Target):
 
 
 class SqliteTarget(_RowTarget):
-    """One file of SQLite's. Meanings are in its table `dictionary`: SQLite keeps no comments."""
+    """Its table `dictionary` has meanings: SQLite keeps no comments."""
 
     types: ClassVar = {
         "VARCHAR": "TEXT", "BIGINT": "INTEGER", "DOUBLE": "REAL", "BOOLEAN": "INTEGER", "TIMESTAMP": "TEXT",
@@ -123,7 +124,7 @@ class SqliteTarget(_RowTarget):
         return {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """Leave meanings to the table `dictionary`."""
+        """The table `dictionary` has them."""
 
     def _insert(self, name: str, columns: Typed, select: str) -> None:
         statement = f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})"
@@ -133,7 +134,7 @@ class SqliteTarget(_RowTarget):
 
 
 class PostgresqlTarget(_RowTarget):
-    """The first schema of a database's search path, which must hold nothing else."""
+    """The search path's first schema, which must hold nothing else."""
 
     mark = "%s"
     types: ClassVar = {"VARCHAR": "text", "DOUBLE": "double precision"}
@@ -166,16 +167,12 @@ class PostgresqlTarget(_RowTarget):
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
         for relation in relations:
-            self._connection.execute(f"COMMENT ON TABLE {relation.name} IS {_text(relation.meaning)}")
+            self._connection.execute(f"COMMENT ON TABLE {relation.name} IS {literal(relation.meaning)}")
             for column in relation.columns:
                 place = f"{relation.name}.{quoted(column.name)}"
-                self._connection.execute(f"COMMENT ON COLUMN {place} IS {_text(commented(column))}")
+                self._connection.execute(f"COMMENT ON COLUMN {place} IS {literal(commented(column))}")
 
     def _insert(self, name: str, columns: Typed, select: str) -> None:
         with self._connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
             for row in self._rows(columns, select):
                 copy.write_row(row)
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

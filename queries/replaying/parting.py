@@ -1,18 +1,18 @@
-"""Parts what makes a report ready: tables that are written when it is published, and what a reader's DuckDB runs."""
+"""Parts preparation into published tables and statements for the reader."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from queries.narrow.tokens import statements_of, text_at, text_of, tokens_of
 from queries.replaying.recording import Recorded
 
-_MADE = re.compile(r"\s*CREATE OR REPLACE TEMP (TABLE|VIEW|MACRO) (\w+)")
-_END = re.compile(r";\s*\n")  # a literal of ours has none
+_MAKES = ["CREATE", "OR", "REPLACE", "TEMP"]  # before what is made, and its name
 _OF_SCOPE = "lots"  # the one table that is made of the scope alone
 STORED_TABLES = ("probe", "device")  # not made by statements
-_NARROW = re.compile(r"narrow_\w+")
+_NARROW = "narrow_"  # before the names of narrow tables
+_SELECTED = frozenset({"FROM", "JOIN"})
 # Rows of a narrow table are of a piece of a scenario; a scope is of pieces, which it numbers in its own way.
 _IN_SCOPE = """CREATE OR REPLACE TEMP TABLE {0} AS
 SELECT stored.* REPLACE (lots.lot AS lot, scope.question_group AS question_group)
@@ -33,29 +33,34 @@ class Parted(NamedTuple):
 
 def parted(recorded: Recorded) -> Parted:
     """Only what the report reads, found from its end: a view that was made anew in between is left out."""
-    read, tables, statements = [recorded.sql], [], list[str]()
+    read, tables, statements = _read(recorded.sql), [], list[str]()
     known = set[str]()
     for kind, name, text in reversed([*_made(recorded.statements)]):
-        if name in known or not _reads(read, kind, name):
+        if name in known or (kind == "MACRO", name) not in read:
             continue
         known.add(name)
-        if kind != "TABLE" or name == _OF_SCOPE:
-            statements.insert(0, text)
-            read.append(text)
-            continue
-        tables.append(name)
-        if _NARROW.fullmatch(name):
-            statements.insert(0, _IN_SCOPE.format(name))
-            read.append(statements[0])
-    tables += [name for name in STORED_TABLES if name not in known and _reads(read, "TABLE", name)]
+        if kind == "TABLE" and name != _OF_SCOPE:
+            tables.append(name)
+            if not name.startswith(_NARROW):
+                continue
+        statements.insert(0, _IN_SCOPE.format(name) if name in tables else text)
+        read |= _read(statements[0])
+    tables += [name for name in STORED_TABLES if name not in known and (False, name) in read]
     return Parted(tuple(tables), statements, recorded.sql)
 
 
-def _made(statements: Sequence[str]) -> list[tuple[str, str, str]]:
-    singles = [one.strip().removesuffix(";") for text in statements for one in _END.split(text + "\n")]
-    return [(found[1], found[2], one) for one in singles if (found := _MADE.match(one))]
+def _made(statements: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    for tokens in (one for text in statements for one in statements_of(tokens_of(text))):
+        first = [token.text for token in tokens[:6]]
+        if first[:4] == _MAKES:
+            yield first[4], first[5], text_of(tokens)
 
 
-def _reads(texts: Sequence[str], kind: str, name: str) -> bool:
-    used = rf"\b{name}\(" if kind == "MACRO" else rf"\b(?:FROM|JOIN)\s+{name}\b"
-    return any(re.search(used, text) for text in texts)
+def _read(text: str) -> set[tuple[bool, str]]:
+    """Names that a statement calls or reads; each with whether it is called, as a macro is."""
+    tokens = tokens_of(text)
+    return {
+        (called, token.text)
+        for place, token in enumerate(tokens)
+        if (called := text_at(tokens, place + 1) == "(") or text_at(tokens, place - 1) in _SELECTED
+    }

@@ -3,15 +3,12 @@
 -- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device if sized, instances if num_devices, system_output_tokens_per_s if num_devices, ttft_ms, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- refuses: mode | ask sweepdb query prefill, decode or pd-ratio
 -- reads: narrow, winners, measured
--- column: question_group
--- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
+-- column: question_group, rank
 -- column: output_tokens_per_s | tokens/s | generated tokens of one instance, as throughput_rule counts them
 -- column: ranked_by | none | the objective asked for; else system_output_tokens_per_s within a budget, output_tokens_per_s_per_device where the group holds instances of several sizes, output_tokens_per_s where it does not
--- column: output_tokens_per_s_per_device
--- column: instances | instances | copies of the instance that the device budget holds; NULL without one
+-- column: output_tokens_per_s_per_device, instances
 -- column: devices_used | devices | by the copies
--- column: system_output_tokens_per_s | tokens/s | of all copies
--- column: requests_per_s, tpot_ms, memory_free_bytes
+-- column: system_output_tokens_per_s, requests_per_s, tpot_ms, memory_free_bytes
 SELECT instances.*
 FROM best_instances('aggregated') AS instances
 ORDER BY instances.question_group, instances.rank;

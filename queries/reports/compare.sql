@@ -13,7 +13,13 @@
 -- column: prefill_wait_ms | ms | pd under an engine: wait for a prefill server, part of ttft_ms
 -- column: kv_transfer_ms | ms | pd: time to move one prompt's KV cache; NULL under formulas without a bandwidth
 -- column: slot_wait_ms | ms | pd under an engine: wait for the decode step to end, part of ttft_ms
--- column: e2e_ms, prefill_utilisation, decode_utilisation, tpot_ms, instances, prefill_instances, decode_instances
+-- column: e2e_ms
+-- column: prefill_utilisation
+-- column: decode_utilisation
+-- column: tpot_ms
+-- column: instances | instances | aggregated ones
+-- column: prefill_instances
+-- column: decode_instances
 -- column: probe | none | the aggregated configuration
 -- column: device, plan, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 WITH winners AS (
@@ -48,7 +54,10 @@ ORDER BY question_group, mode;
 -- column: gain | ratio | system_goodput over the aggregated deployment's; NULL where only one of them carries any
 -- column: devices_used, devices_idle
 -- column: goodput_per_device | requests/s | system_goodput / devices_used
--- column: goodput_slower, goodput_faster, attainment, instances
+-- column: goodput_slower
+-- column: goodput_faster
+-- column: attainment
+-- column: instances | instances | aggregated ones
 -- column: device | none | of the aggregated plan
 -- column: plan, prefill_instances, prefill_device, prefill_plan, decode_instances, decode_device, decode_plan
 -- column: kv_transfer_ms | ms | pd: part of each TTFT; NULL of aggregated ones

@@ -11,9 +11,7 @@
 -- column: users | requests | in flight in all copies: the fewest stored that are as many as asked for
 -- column: system_output_tokens_per_s | tokens/s | generated, of all copies
 -- column: system_requests_per_s | requests/s | of all copies
--- column: ttft_ms, tpot_ms, e2e_ms, memory_free_bytes
--- column: within_limits | none | whether the row keeps every limit
--- column: probe
+-- column: ttft_ms, tpot_ms, e2e_ms, memory_free_bytes, within_limits, probe
 WITH counted AS (
     SELECT *, coalesce(getvariable('num_devices') // num_devices, 1) AS instances
     FROM judged('aggregated')

@@ -35,10 +35,11 @@ ORDER BY question_group, rank;
 -- modes: aggregated, pd
 -- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
 -- shows: rank, device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from
--- column: question_group, rank, device
+-- column: question_group
+-- column: rank | none | 1 serves most requests per $; devices without a price come last
+-- column: device
 -- column: plan | none | the split that carries most requests a device
--- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small
--- column: goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
+-- column: goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
 -- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, attainment, num_devices
 -- column: arrivals, scenario
 SELECT
@@ -53,7 +54,8 @@ ORDER BY question_group, rank;
 -- summary: the cheapest prefill and decode instances of each two devices by the prices entered: requests within the limits per $ and per kWh
 -- reads: loads | best_of_sizes(getvariable('marginal'), getvariable('attainment'))
 -- shows: rank, prefill_device, decode_device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, usd_per_hour, price_from
--- column: question_group, rank
+-- column: question_group
+-- column: rank | none | 1 serves most requests per $; devices without a price come last
 -- column: prefill_device | none | of the prefill side
 -- column: decode_device | none | of the decode side
 -- column: plan | none | instances and splits of both sides: of the fifty pairs that carry most, the cheapest of these devices

@@ -3,8 +3,7 @@
 -- layout: long
 -- ignores: each_limit_keyword
 -- reads: narrow, measured
--- column: question_group, device, plan, batch_size, concurrency
--- column: output_tokens_per_s | tokens/s | generated tokens of one instance; of prefill its prompt tokens
+-- column: question_group, device, plan, batch_size, concurrency, output_tokens_per_s
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
 -- column: tokens_per_s_per_user | tokens/s | of one user; NULL for prefill

@@ -2,20 +2,14 @@
 -- modes: aggregated, prefill, decode, pd
 -- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device, instances if num_devices, system_output_tokens_per_s if num_devices, requests_per_s, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow, winners, measured
--- column: question_group
--- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
--- column: device, phase
--- column: output_tokens_per_s | tokens/s | generated tokens of one instance; of prefill its prompt tokens
+-- column: question_group, rank, device, phase, output_tokens_per_s
 -- column: ranked_by | none | the objective asked for; else system_output_tokens_per_s within a budget, output_tokens_per_s_per_device where the group holds instances of several sizes, output_tokens_per_s where it does not
--- column: output_tokens_per_s_per_device
--- column: instances | instances | copies of the instance that the device budget holds; NULL without one
+-- column: output_tokens_per_s_per_device, instances
 -- column: devices_used | devices | by the copies
--- column: system_output_tokens_per_s | tokens/s | of all copies
--- column: requests_per_s
+-- column: system_output_tokens_per_s, requests_per_s
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
--- column: e2e_ms
--- column: concurrency, plan
+-- column: e2e_ms, concurrency, plan
 -- column: tp | devices | tensor parallel size
 -- column: pp | devices | pipeline stages
 -- column: dp | replicas | data parallel replicas
@@ -77,8 +71,7 @@ ORDER BY question_group, rank;
 -- column: rank | none | 1 has the highest goodput a device; ties go to the content key
 -- column: device, plan
 -- column: phase | none | aggregated, prefill or decode
--- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small
--- column: goodput_low, goodput_high
+-- column: goodput, goodput_low, goodput_high
 -- column: goodput_slower, goodput_faster, goodput_per_device, attainment, num_devices, arrivals, scenario
 SELECT
     question_group, row_number() OVER (PARTITION BY question_group ORDER BY goodput / num_devices DESC, ladder) AS rank,

@@ -11,8 +11,7 @@
 -- column: relax_to | ms, tokens/s or GiB | the value of the binding limit at which this row would pass it; memory: the reserve in GiB
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far
 -- column: ttft_ms | ms | time to first token
--- column: tpot_ms
--- column: e2e_ms
+-- column: tpot_ms, e2e_ms
 -- column: tokens_per_s_per_user | tokens/s | of one user
 -- column: memory_free_bytes | bytes | after the reserve; negative: does not fit
 WITH bound AS (

@@ -11,7 +11,7 @@
 -- column: num_devices | devices | of the aggregated instance; NULL for pd
 -- column: ttft_ms
 -- column: tpot_exclusive_ms | ms | time per output token after the first
--- column: frontier_of | none | the device whose frontier this is; `all devices` without `by_device`
+-- column: frontier_of
 -- column: concurrency | requests | of the aggregated or decode instance
 -- column: probe | none | the aggregated or decode row
 -- column: device, plan, prefill_probe, prefill_device, prefill_plan
@@ -37,8 +37,7 @@ ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;
 -- column: requests_per_s_per_device | requests/s | arrivals_per_s / devices of the instance
 -- column: arrivals_per_s | requests/s | offered to one instance: a rate that was simulated
 -- column: attained | ratio | share of requests within the limits, at least the wanted one
--- column: attainment, num_devices
--- column: frontier_of | none | the device whose frontier this is; `all devices` without `by_device`
+-- column: attainment, num_devices, frontier_of
 -- column: ttft_p90_ms | ms | 90th percentile of the time to the first token; NULL for decode
 -- column: tpot_p50_ms, tpot_p90_ms, device, plan, arrivals
 -- column: load | none | reference of the load

@@ -2,9 +2,7 @@
 -- needs: prefill
 -- shows: rank, device, plan, batch_size, concurrency, input_tokens_per_s, input_tokens_per_s_per_device if sized, instances if num_devices, system_input_tokens_per_s if num_devices, requests_per_s, ttft_ms, num_devices, memory_free_gib, launchable, probe
 -- reads: narrow, winners
--- column: question_group
--- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
--- column: instances | instances | copies of the instance that the device budget holds; NULL without one
+-- column: question_group, rank, instances
 -- column: devices_used | devices | by the copies
 -- column: requests_per_s, memory_free_bytes
 -- column: input_tokens_per_s | tokens/s | prompt tokens of one instance, cached ones included

@@ -18,7 +18,7 @@
 -- column: e2e_ms | ms | arrival to last token; NULL unless aggregated
 -- column: requests_per_s
 -- column: tokens_per_s_per_device | tokens/s | of one instance / its devices: generated tokens, of prefill prompt tokens
--- column: within_limits | none | whether the row keeps every limit
+-- column: within_limits
 -- column: usd_per_device_hour | USD/h | price used; NULL where none is stored
 -- column: scenario, probe
 WITH fitting AS (

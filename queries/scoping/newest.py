@@ -1,30 +1,28 @@
-"""The newest request, which a question without filters is about; and what of the store it then leaves out.
+"""The newest request, which a question without filters is about, and what that leaves out.
 
-Comparisons with measurements and imports never become it, unless a store holds nothing but imports."""
+Never comparisons or imports, unless a store holds only imports."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from queries.scoping.groups import COLUMNS, Found, Grouping, base_of
 from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
-from store.schema import SCENARIO_TABLES, SERVICE, Phase, scenario_tables, with_scenarios
+from store.schema import PHASES, SCENARIO_TABLES, SERVICE, VOIDED_SWEEPS, scenario_tables, with_scenarios
 
-PHASES: tuple[Phase, ...] = get_args(Phase)
-_VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 _NEWEST = (
     "SELECT s.id, s.kind FROM sweep s"  # noqa: S608  our text
-    f" WHERE s.id NOT IN ({_VOIDED_SWEEPS})"
+    f" WHERE s.id NOT IN ({VOIDED_SWEEPS})"
     " AND EXISTS (SELECT 1 FROM sweep_interval i WHERE i.sweep_id = s.id AND i.first_batch_size > 0)"
     " ORDER BY CASE s.kind WHEN 'request' THEN 0 WHEN 'import' THEN 1 ELSE 2 END, s.id DESC LIMIT 1"
 )
 _ASKED_BY = (
     "EXISTS (SELECT 1 FROM sweep_interval i JOIN sweep s ON s.id = i.sweep_id WHERE i.scenario_id = sc.id"  # noqa: S608
-    f" AND s.kind = ? AND s.id NOT IN ({_VOIDED_SWEEPS}))"
+    f" AND s.kind = ? AND s.id NOT IN ({VOIDED_SWEEPS}))"
 )
 _SAME = ("sj.model_id", "sj.precision_id", "sj.convention", "sj.serving_model", "sj.compile", "sj.serving_cost_ms")
 _APART = ("sj.device_name", "sj.workload_id", "sj.phase", *_SAME, *(f"sj.{name}" for name in SERVICE))
@@ -56,6 +54,11 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
                 hint="`all` asks about what they evaluated; sweepdb evaluate adds a request",
             )
         return sweep_id, kind
+    for _ in transaction.values(int, "SELECT id FROM measurement LIMIT 1"):
+        raise InputError(
+            "this store holds measured points and no predictions",
+            hint="`rows=measured` asks about the points; sweepdb evaluate adds predictions",
+        )
     raise InputError(
         "this store holds no probes yet",
         hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B `device=TEST_DEVICE` `num_devices=8`"
@@ -64,7 +67,7 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
 
 
 def check_filled(transaction: ReadTransaction) -> None:
-    """Raise where a store holds no probes at all, which another message than an empty answer should say."""
+    """An empty store needs another message than an empty answer."""
     if not list(transaction.rows(_Request, _NEWEST)):
         newest_request(transaction)
 
@@ -72,9 +75,9 @@ def check_filled(transaction: ReadTransaction) -> None:
 def like_newest(
     transaction: ReadTransaction, *, over_workloads: bool
 ) -> tuple[list[tuple[str, tuple[object, ...]]], frozenset[int]]:
-    """Conditions that keep what is like the newest request, on every device and plan; and the scenarios it asked for.
+    """Conditions for scenarios like it on every device and plan, and those it asked for.
 
-    What only comparisons or imports asked for stays out."""
+    Without what only comparisons or imports asked for."""
     sweep_id, kind = newest_request(transaction)
     same = ", ".join((*_SAME, *(() if over_workloads else ("sj.workload_id",))))
     alike = (
@@ -86,7 +89,7 @@ def like_newest(
 
 
 def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | None:
-    """One line about the subjects of the store that an answer leaves out. None where it looks at all of them."""
+    """In one line; None: nothing."""
     mine, others = _apart(transaction, frozenset(looked_at))
     if not others:
         return None
@@ -104,7 +107,7 @@ Placed = tuple[Found, str]  # a scenario, and the device it is on
 
 
 def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[list[Placed], list[Placed]]:
-    """One scenario of each subject and device that is looked at, and one of each that is not. Plans do not matter."""
+    """A scenario of each subject and device, looked at and not. Plans do not matter."""
     hidden = ", ".join(map(str, read_hidden(transaction).whole_scenarios))
     apart = ", ".join(_APART)
     every = (

@@ -1,4 +1,4 @@
-"""Works out which probes voiding hides: those whose scenario, or every sweep that asked for them, is voided."""
+"""Probes hidden by voids: of the scenario, or of every sweep that asked."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
+from store.schema import VOIDED_SWEEPS
 from store.sealing import LARGEST_KEY, Range, Ranges, complement, merged
 
 _EVERY_SIZE: Ranges = ((0, LARGEST_KEY),)
-_VOIDED = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """Batch intervals that are hidden, by scenario; a scenario hidden whole has the interval of all batch sizes."""
+    """Batch intervals by scenario; a whole one covers all sizes."""
 
     intervals: dict[int, Ranges]
 
@@ -25,7 +25,7 @@ class Hidden:
 
     @property
     def whole_scenarios(self) -> list[int]:
-        """Scenarios of which nothing is visible, whatever is stored of them."""
+        """Nothing is visible, whatever is stored."""
         return [scenario for scenario, ranges in self.intervals.items() if ranges == _EVERY_SIZE]
 
 
@@ -47,8 +47,8 @@ class _Interval(NamedTuple):
 def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
     statement = (
         f"SELECT i.scenario_id, i.first_batch_size, i.last_batch_size,"  # noqa: S608 - our text
-        f" CASE WHEN i.sweep_id IN ({_VOIDED}) THEN 1 ELSE 0 END FROM sweep_interval i WHERE i.scenario_id IN"
-        f" (SELECT scenario_id FROM sweep_interval WHERE sweep_id IN ({_VOIDED}))"
+        f" CASE WHEN i.sweep_id IN ({VOIDED_SWEEPS}) THEN 1 ELSE 0 END FROM sweep_interval i WHERE i.scenario_id IN"
+        f" (SELECT scenario_id FROM sweep_interval WHERE sweep_id IN ({VOIDED_SWEEPS}))"
     )
     asked: dict[int, tuple[list[Range], list[Range]]] = defaultdict(lambda: ([], []))
     for row in transaction.rows(_Interval, statement):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.claiming import claim_beside, part_shelf, require_own
-from store.parts.files import put_in_place, unfinished
+from store.parts.files import PutFile, put_in_place, unfinished
 from store.parts.naming import insert_part
 from store.parts.removing import remove_retired, remove_unneeded
 from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
@@ -25,6 +25,7 @@ from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
 from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
 from store.schema.tables import MEASURES
+from store.sealing.digesting import groups_of
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.part_files import LARGEST_PART_ROWS, RETIRED_KEPT_S, copy_rows, quoted, rows_written
 from store.writing.statements import utc_now
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _MUCH_LARGER = 4
-_MEMORY = "1GB"
+_MEMORY = 10**9
 _PLACE = [
     ("block_id", "BIGINT"),
     ("scenario_id", "BIGINT"),
@@ -83,12 +84,7 @@ class CompactReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
-    folder: str
-    name: str
-    bytes: int
-    sha256: str
-    footer: str
+class _Written(PutFile):
     blocks: tuple[_Block, ...]
 
 
@@ -201,13 +197,13 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     paths = {part.id: checked_path(location, part) for part in parts}
     written: list[_Written] = []
     try:
-        with in_memory() as connection:
+        with in_memory(_MEMORY, shelf.scratch / ".sorting") as connection:
             connection.execute("SET dynamic_or_filter_threshold = 2000")  # row groups without a wanted scenario
-            connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
-            connection.execute("SET temp_directory = $folder", {"folder": str(shelf.scratch / ".sorting")})
             ordered = sorted(blocks, key=lambda block: block.place)
             run = os.urandom(4).hex()
-            written.extend(_copy(connection, shelf, group, paths, run) for group in _cut(ordered))
+            written.extend(
+                _copy(connection, shelf, group, paths, run) for group in groups_of(ordered, LARGEST_PART_ROWS)
+            )
     except BaseException:
         for file in written:
             with suppress(OSError):
@@ -235,21 +231,8 @@ def checked_path(location: StoreLocation, part: PartRow) -> Path:
     )
 
 
-def _cut(blocks: Sequence[_Block]) -> Iterator[tuple[_Block, ...]]:
-    group: list[_Block] = []
-    rows = 0
-    for block in blocks:
-        if group and rows + block.probe_count > LARGEST_PART_ROWS:
-            yield tuple(group)
-            group, rows = [], 0
-        group.append(block)
-        rows += block.probe_count
-    if group:
-        yield tuple(group)
-
-
 def _copy(
-    connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: tuple[_Block, ...], paths: dict[int, Path], run: str
+    connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: Sequence[_Block], paths: dict[int, Path], run: str
 ) -> _Written:
     """Write one sorted file, and read it back: it must hold every row that went in."""
     name = f"shard-sorted-{run}-{os.urandom(6).hex()}.parquet"
@@ -275,7 +258,7 @@ def _copy(
                 hint="Check the disk; the parts that were to be merged are as they were.",
             )
         put = put_in_place(shelf, temporary, name)
-    return _Written(folder=shelf.address, name=name, **put._asdict(), blocks=blocks)
+    return _Written(**asdict(put), blocks=tuple(blocks))
 
 
 def _replace(store: Store, parts: Sequence[PartRow], written: Sequence[_Written]) -> None:

@@ -12,19 +12,19 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from store.digests import DigestedBlocks
+from store.digests import DigestedBlocks, as_floats
 from store.errors import InputError, StoreError
 from store.placing import Shelf, footer_digest
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
-from store.schema.declaring import LONG
 from store.schema.tables import MEASURES
+from store.sealing.into_duckdb import handed_columns
 from store.sealing.part_files import copy_rows
 from store.whole_files import number_of
 from store.writing.arrays import check_block
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 Columns = Mapping[str, np.ndarray | None]  # of every measure, in their order; None where no block has it
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ENOENT, errno.EACCES})
 
+_WRITTEN = [
+    ("scenario_id", "BIGINT"),
+    ("batch_size", "INTEGER"),
+    *((column.name, column.type.read_as) for column in MEASURES),
+]
 _WRITING = threading.Lock()
 
 
@@ -61,21 +66,19 @@ class PartBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartFile:
-    """A file that was written and is not registered yet: so far it is no part of any store."""
+class PutFile:
+    """A file that waits on its shelf and is not registered yet: so far it is no part of any store."""
 
     folder: str  # the address of its shelf
     name: str
     bytes: int
     sha256: str
     footer: str  # its digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartFile(PutFile):
     blocks: tuple[PartBlock, ...]
-
-
-class PutFile(NamedTuple):
-    bytes: int
-    sha256: str
-    footer: str
 
 
 def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
@@ -87,13 +90,13 @@ def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
     with unfinished(shelf, name) as temporary:
         _write(temporary, ordered, lengths, columns)
         put = put_in_place(shelf, temporary, name)
-    return PartFile(folder=shelf.address, name=name, **put._asdict(), blocks=described)
+    return PartFile(**asdict(put), blocks=described)
 
 
 @contextmanager
 def unfinished(shelf: Shelf, name: str) -> Iterator[Path]:
     """The path to write a file of a shelf at. What was not put on the shelf goes."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     temporary = shelf.scratch / f".{name}"
     try:
@@ -165,30 +168,12 @@ def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Co
 
 
 def _write(path: Path, blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> None:
-    arrays: dict[str, np.ndarray] = {
-        "scenario_id": np.repeat([block.scenario_id for block in blocks], lengths).astype(np.int64),
-        "batch_size": _sizes(blocks).astype(np.int32),
+    columns = {
+        "scenario_id": np.repeat([block.scenario_id for block in blocks], lengths),
+        "batch_size": _sizes(blocks),
+        **columns,
     }
-    selected = list(arrays)
-    for column in MEASURES:
-        values = columns[column.name]
-        if values is None:
-            selected.append(f"NULL::{column.type.read_as} AS {column.name}")
-            continue
-        if column.type is LONG:
-            missing = np.isnan(values)
-            arrays[column.name] = np.rint(np.where(missing, 0.0, values)).astype(np.int64)
-        else:
-            missing = np.isnan(values)
-            arrays[column.name] = values
-        if missing.any():
-            arrays[f"{column.name}_is_missing"] = missing
-            selected.append(
-                f"CASE WHEN {column.name}_is_missing THEN NULL ELSE {column.name}::{column.type.read_as} END"
-                f" AS {column.name}"
-            )
-        else:
-            selected.append(f"{column.name}::{column.type.read_as} AS {column.name}")
+    arrays, selected = handed_columns(_WRITTEN, columns)
     with _WRITING:
         connection = _writer(os.getpid())
         connection.register("handed", arrays)
@@ -220,18 +205,19 @@ def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]
     given = [block.record.columns.get(name) for block in blocks]
     if all(values is None for values in given):
         return None
-    whole = [np.full(shape, np.nan) if values is None else values for values, shape in zip(given, shapes, strict=True)]
+    whole = [
+        np.full(shape, np.nan) if values is None else as_floats(values)
+        for values, shape in zip(given, shapes, strict=True)
+    ]
     if [values.shape for values in whole] != shapes:
         raise InputError("A block of this part is none.")
-    if any(isinstance(values, np.ma.MaskedArray) for values in whole):
-        whole = [np.ma.filled(values.astype(np.float64), np.nan) for values in whole]
-    return np.concatenate(whole, dtype=np.float64)
+    return np.concatenate(whole)
 
 
 def put_in_place(shelf: Shelf, temporary: Path, name: str) -> PutFile:
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    put = PutFile(temporary.stat().st_size, sha256, footer_digest(temporary))
+    size, footer = temporary.stat().st_size, footer_digest(temporary)
     shelf.put(temporary, name)
-    return put
+    return PutFile(folder=shelf.address, name=name, bytes=size, sha256=sha256, footer=footer)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text
 
 from store.errors import StoreError
 from store.opening import Store
+from store.parts.files import PutFile
 from store.placing import FileTimes, shelf_at
 from store.schema.sql_tables import PART, PART_BLOCK, PART_FILE, PART_THINNED
 from store.sealing.ranges import ranges_of
@@ -24,24 +25,7 @@ _SUBJECTS = text(
 )
 
 
-class File(Protocol):
-    @property
-    def folder(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def bytes(self) -> int: ...
-
-    @property
-    def sha256(self) -> str: ...
-
-    @property
-    def footer(self) -> str: ...
-
-
-def insert_part(connection: Connection, file: File, block_ids: Iterable[int], probes: int) -> int:
+def insert_part(connection: Connection, file: PutFile, block_ids: Iterable[int], probes: int) -> int:
     row = {
         "name": file.name,
         "folder": file.folder,
@@ -58,7 +42,7 @@ def insert_part(connection: Connection, file: File, block_ids: Iterable[int], pr
     return part_id
 
 
-def settle(connection: Connection, file: File) -> None:
+def settle(connection: Connection, file: PutFile) -> None:
     """Give a file that waits its name, which this transaction is about to store; what came before may still fail."""
     try:
         times = shelf_at(file.folder).settle(file.name)
@@ -80,14 +64,9 @@ def forget_state(connection: Connection, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThinnedFile:
+class ThinnedFile(PutFile):
     """A thinned file that was written and that no part has yet."""
 
-    folder: str  # the address of its shelf
-    name: str
-    bytes: int
-    sha256: str
-    footer: str  # its digest
     row_count: int
     rules: int
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select
 
 from store.opening import Store
 from store.parts.naming import forget_state, forget_thinned, thinned_of
-from store.placing import AT_THE_ROOT, LEFT_S, Ownership, found_shelf, home_of, parts_root
+from store.placing import LEFT_S, Ownership, found_shelf, home_of
 from store.reading import read_transaction
 from store.schema.sql_tables import PART, PART_THINNED
 from store.writing.statements import as_utc, utc_now
@@ -44,11 +44,8 @@ def remove_unneeded(store: Store) -> int:
     removed = 0
     with store.reading() as connection:
         thinned = set(connection.scalars(select(PART_THINNED.c.name)))
-    ownership, root = _ownership(store), parts_root(store.location)
-    for home in sorted(ownership.claims) if root is not None else ():
-        if root is None or home == AT_THE_ROOT or not ownership.says_so(home):
-            continue
-        shelf = root.below(home)
+    ownership = _ownership(store)
+    for home, shelf in ownership.own_shelves():
         with suppress(OSError), shelf.locked():
             for name in shelf.unneeded(thinned, older_than_s=LEFT_S) if ownership.may_change(shelf, home) else ():
                 shelf.remove(name)

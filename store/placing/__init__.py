@@ -15,13 +15,14 @@ if TYPE_CHECKING:
         Place,
         damaged_part,
         files_beside,
+        has_parts,
         part_faults,
         parts_in_use,
         paths_of,
         placed_ranges,
         places_of,
     )
-    from store.placing.shelves import WAITING, FileTimes, Folder, Shelf
+    from store.placing.shelves import WAITING, FileTimes, Folder, Shelf, flush_folder, put_text
     from store.placing.thinned import is_registered, thinned_faults, thinned_in_use, thinned_places
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
-from store.placing.folders import AT_THE_ROOT, beside, found_shelf, home_of
+from store.placing.folders import AT_THE_ROOT, beside, found_shelf, home_of, parts_root
 from store.placing.shelves import Folder, Shelf
 from store.reading import ReadTransaction
 
@@ -77,6 +77,13 @@ class Ownership:
         """Whether this very database has claimed a folder. The folder may say otherwise."""
         claim = self.claims.get(home)
         return claim is not None and self.database.is_that_of(claim)
+
+    def own_shelves(self) -> Iterator[tuple[str, Shelf]]:
+        """The folders of today's place that this very database has claimed, by name."""
+        root = parts_root(self.location)
+        for home in sorted(self.claims) if root is not None else ():
+            if root is not None and home != AT_THE_ROOT and self.says_so(home):
+                yield home, root.below(home)
 
     def may_change(self, shelf: Shelf, home: str) -> bool:
         """Whether both agree: this database has claimed the folder, and the folder names this claim."""

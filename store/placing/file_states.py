@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.placing.shelves import NO_TIMES, FileTimes
-from store.reading import ReadTransaction, Recalled
+from store.reading import ReadTransaction, Recalled, version_of
 
 _TAIL = 8  # the length of the footer, and four letters
 _AT_FIRST = 32_768
-_AT_ONCE = 500
 _RIGHT: Recalled[str] = Recalled(most=100_000)  # digests of files that were compared, by their version
 
 
@@ -54,16 +53,8 @@ def whole_digest(path: Path) -> str:
 
 def states_of_files(transaction: ReadTransaction, names: Iterable[str]) -> dict[str, FileState]:
     """How files were when they were named; those of before revision 0018 are not there."""
-    wanted = sorted(set(names))
-    found: dict[str, FileState] = {}
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        statement = (
-            "SELECT name, footer, mtime_ns, ctime_ns, inode FROM part_file"  # noqa: S608 - marks alone
-            f" WHERE name IN ({', '.join('?' * len(some))})"
-        )
-        found |= {row.name: row for row in transaction.rows(FileState, statement, some)}
-    return found
+    statement = "SELECT name, footer, mtime_ns, ctime_ns, inode FROM part_file WHERE name IN ({marks})"
+    return {row.name: row for row in transaction.rows_of(FileState, statement, names)}
 
 
 def changed_since(path: Path, size: int, sha256: str, state: FileState | None) -> str | None:
@@ -71,7 +62,7 @@ def changed_since(path: Path, size: int, sha256: str, state: FileState | None) -
     status = path.stat()
     if status.st_size != size:
         return f"has {status.st_size:,} bytes, {size:,} were written"
-    version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    version = version_of(path, status)
     if _RIGHT.get(version) == sha256:
         return None
     if state is not None and footer_digest(path) != state.footer:

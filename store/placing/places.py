@@ -13,7 +13,7 @@ from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing.claims import Ownership
 from store.placing.file_states import FileState, changed_since, states_of_files
-from store.placing.folders import AT_THE_ROOT, found_shelf, parts_root
+from store.placing.folders import found_shelf
 from store.reading import ReadTransaction
 
 _PLACES = (
@@ -50,8 +50,13 @@ class PartRow(NamedTuple):
     row_count: int
 
 
+def has_parts(transaction: ReadTransaction) -> bool:
+    statement = "SELECT CASE WHEN EXISTS (SELECT 1 FROM part_block) THEN 1 ELSE 0 END"
+    return next(transaction.values(int, statement)) > 0
+
+
 def places_of(transaction: ReadTransaction, blocks: Ranges) -> list[Place]:
-    if not next(transaction.values(int, "SELECT CASE WHEN EXISTS (SELECT 1 FROM part_block) THEN 1 ELSE 0 END")):
+    if not has_parts(transaction):
         return []
     wanted = json.dumps([[0, low, high] for low, high in blocks])
     return list(transaction.rows(Place, _PLACES.format(ranges=transaction.ranges), (wanted,)))
@@ -133,16 +138,12 @@ class FilesBeside:
 
 def files_beside(transaction: ReadTransaction) -> FilesBeside:
     """Files that are no parts of this store, in folders that belong to it alone; others are not looked at."""
-    root = parts_root(transaction.location)
     ownership = Ownership.read(transaction)
     unneeded: list[str] = []
     unknown: list[str] = []
     known = set(transaction.values(str, "SELECT name FROM part"))
     thinned = set(transaction.values(str, "SELECT name FROM part_thinned"))
-    for home in sorted(ownership.claims) if root is not None else ():
-        if root is None or home == AT_THE_ROOT or not ownership.says_so(home):
-            continue
-        shelf = root.below(home)
+    for home, shelf in ownership.own_shelves():
         with suppress(OSError):  # that it does not answer is said of each part
             if ownership.may_change(shelf, home):
                 unneeded += shelf.unneeded(thinned)

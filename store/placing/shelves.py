@@ -109,7 +109,7 @@ class Folder(Shelf):
         except FileNotFoundError:
             if not path.is_file():
                 raise
-        self._flush()
+        flush_folder(self.path)
         return FileTimes.of(path.stat())
 
     def has(self, name: str) -> bool:
@@ -145,16 +145,7 @@ class Folder(Shelf):
             return None
 
     def put_note(self, name: str, text: str) -> None:
-        temporary = self.path / f".{name}.{os.urandom(4).hex()}"
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-        self._flush()
+        put_text(self.path / name, text)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -163,9 +154,24 @@ class Folder(Shelf):
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _flush(self) -> None:
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+def put_text(path: Path, text: str) -> None:
+    """Write a small file in one step, and let the disk have it."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

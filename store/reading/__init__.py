@@ -10,12 +10,11 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
-    from store.reading.duckdb_core import duckdb
     from store.reading.interrupts import InterruptBell, interrupts_held, interrupts_noticed
     from store.reading.known_names import NameKind, StoredName, stored_names
     from store.reading.load_blocks import LOAD_VALUES, stored_loads
-    from store.reading.silent_duckdb import in_memory, machine_memory
-    from store.reading.store_state import Recalled, Version, read_measured, read_moment, read_state
+    from store.reading.silent_duckdb import duckdb, in_memory, machine_memory
+    from store.reading.store_state import Recalled, Version, read_measured, read_moment, read_state, version_of
     from store.reading.transactions import ReadTransaction, read_transaction
     from store.reading.typed_rows import Cells, flat_names
 

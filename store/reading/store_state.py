@@ -5,7 +5,9 @@ A store's state is a few digits: another one means that some answer may differ."
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
+from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -53,6 +55,10 @@ def read_measured(location: StoreLocation) -> str:
     with read_transaction(location) as transaction:
         parts = [str(value) for statement in _MEASURED for (value,) in transaction.cells(statement)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
+
+
+def version_of(path: Path, status: os.stat_result) -> Version:
+    return str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Recalled(Generic[_T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from store.reading.connecting import IDENTITY, connect_postgresql, connect_sqlit
 from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values
 
 _FETCHED_AT_ONCE = 10_000
+_NAMED_AT_ONCE = 450  # SQLite of before takes 999 parameters
 
 
 class _Key(NamedTuple):
@@ -28,6 +29,8 @@ class ReadTransaction(ABC):
     """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""
     ranges: str
     """A table `r (part, lo, hi)` made of one parameter, a JSON list of [part, lo, hi]."""
+    json_list: str
+    """The function that makes a JSON list of its parameters."""
     _schema = ""  # before the name of a table, where a statement calls something else so
     _before = ""  # of every statement
 
@@ -41,6 +44,13 @@ class ReadTransaction(ABC):
     def rows(self, row_type: type[RowT], statement: str, parameters: Sequence[object] = ()) -> Iterator[RowT]:
         """Yield the rows of a statement as NamedTuples, each column of the type that its field declares."""
         return typed_rows(row_type, self._chunks(self._before + statement, parameters))
+
+    def rows_of(self, row_type: type[RowT], statement: str, names: Iterable[str]) -> Iterator[RowT]:
+        """Yield the rows of a statement whose `{marks}` stand for names, however many these are."""
+        wanted = sorted(set(names))
+        for some in (wanted[start : start + _NAMED_AT_ONCE] for start in range(0, len(wanted), _NAMED_AT_ONCE)):
+            asked = statement.format(marks=", ".join("?" * len(some)))
+            yield from self.rows(row_type, asked, some * statement.count("{marks}"))
 
     def pairs(
         self, left: type[RowT], right: type[OtherT], statement: str, parameters: Sequence[object] = ()
@@ -70,6 +80,7 @@ class _Sqlite(ReadTransaction):
         "(SELECT json_extract(value, '$[0]') AS part, json_extract(value, '$[1]') AS lo,"
         " json_extract(value, '$[2]') AS hi FROM json_each(?)) r"
     )
+    json_list = "json_array"
     _schema = "main."
 
     def __init__(self, location: StoreLocation) -> None:
@@ -96,6 +107,7 @@ class _Postgresql(ReadTransaction):
         "(SELECT (value->>0)::bigint AS part, (value->>1)::bigint AS lo, (value->>2)::bigint AS hi"
         " FROM jsonb_array_elements(?::jsonb)) r"
     )
+    json_list = "json_build_array"
 
     def __init__(self, location: StoreLocation) -> None:
         from psycopg import IsolationLevel

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
         FLAG,
         FORMULA_MODELS,
         FORMULAS,
+        PHASES,
+        STEP_KINDS,
         TIER_PLACES,
+        USUAL_CONVENTION,
         Convention,
         Family,
         Phase,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
         probe_select,
         read_column,
     )
-    from store.schema.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
+    from store.schema.raw_relations import RAW_BY_NAME, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP, create_views
     from store.schema.tables import (
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
         SCENARIO_REFERENCES,
         SCENARIO_TABLES,
         TABLES,
+        VOIDED_SWEEPS,
         scenario_tables,
         with_scenarios,
     )

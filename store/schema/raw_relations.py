@@ -85,7 +85,8 @@ RAW_TABLES: tuple[RawTable, ...] = (
 )
 
 STORED_PROBE = "stored_probe"
-RAW_NAMES = frozenset({STORED_PROBE, *(table.name for table in RAW_TABLES)})
+RAW_BY_NAME = {table.name: table for table in RAW_TABLES}
+RAW_NAMES = frozenset({STORED_PROBE, *RAW_BY_NAME})
 
 _COPIED = {"models": "model", "devices": "device", "prices": "price", "sweeps": "sweep"}
 _VOIDED = "(SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)"

@@ -156,6 +156,7 @@ def _joined(aliases: tuple[str, ...], schema: str) -> str:
 
 
 SCENARIO_TABLES = scenario_tables()
+VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 BLOCK_TABLES = with_scenarios("block b JOIN sweep sw ON sw.id = b.sweep_id", "b.scenario_id")
 # Left joins keep SQLite, which ANALYZE tells how small other tables are, from beginning with these: minutes instead of
 # milliseconds in a store of a million scenarios. A reference is never NULL, so rows are the same.

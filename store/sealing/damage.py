@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.placing import damaged_part, whole_digest
-from store.reading import ReadTransaction, read_transaction
+from store.reading import read_transaction
 from store.sealing.load_parts import parts_in_manifests
 from store.sealing.snapshots import list_parts
 
 if TYPE_CHECKING:
     import duckdb
 
-_AT_ONCE = 500
+_REGISTERED = (
+    "SELECT name, sha256 FROM part WHERE name IN ({marks})"
+    " UNION ALL SELECT name, sha256 FROM part_thinned WHERE name IN ({marks})"
+)
 
 
 class _Digest(NamedTuple):
@@ -30,7 +33,7 @@ class _Digest(NamedTuple):
 @contextmanager
 def damage_named(location: StoreLocation, files: Callable[[], Sequence[Path]]) -> Iterator[None]:
     """Name the first damaged file among those that are read inside, where DuckDB could not read one."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     try:
         yield
@@ -43,7 +46,7 @@ def damage_named(location: StoreLocation, files: Callable[[], Sequence[Path]]) -
 
 def _may_be_damage(error: duckdb.Error) -> bool:
     """Whether reading a damaged file raises such an error: never one in a statement, so that nothing is hashed then."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     kinds = (
         duckdb.IOException,
@@ -58,7 +61,7 @@ def _may_be_damage(error: duckdb.Error) -> bool:
 
 def _damaged(location: StoreLocation, files: Sequence[Path]) -> Iterator[StoreError]:
     with read_transaction(location) as transaction:
-        registered = _registered(transaction, sorted({path.name for path in files}))
+        registered = dict(transaction.rows_of(_Digest, _REGISTERED, (path.name for path in files)))
         laid = {part.path: part.sha256 for part in list_parts(location, transaction.store_id)}
         laid |= parts_in_manifests(transaction, location)
     for path in files:
@@ -75,16 +78,3 @@ def damaged_snapshot(location: StoreLocation, path: Path) -> StoreError:
         f"The snapshot {path} of {location.display} is damaged.",
         hint=f"Nothing is lost: sweepdb db check{location.argument} `repair` lays it down again; then ask again",
     )
-
-
-def _registered(transaction: ReadTransaction, names: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        statement = (
-            f"SELECT name, sha256 FROM part WHERE name IN ({marks})"  # noqa: S608 - marks alone
-            f" UNION ALL SELECT name, sha256 FROM part_thinned WHERE name IN ({marks})"
-        )
-        found |= dict(transaction.rows(_Digest, statement, (*some, *some)))
-    return found

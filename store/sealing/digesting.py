@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from store.reading import ReadTransaction
 from store.schema.tables import MEASURES
 from store.sealing.part_files import ROWS_AT_ONCE
 from store.sealing.ranges import Ranges, as_parameter, ranges_of
-from store.sealing.unsealed import UnsealedBlock, blocks_within
+from store.sealing.unsealed import blocks_within
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,8 +26,16 @@ class KeptDigest(NamedTuple):
     digest: str  # empty where none is stored
 
 
-def groups_of(blocks: Sequence[UnsealedBlock], most_rows: int = ROWS_AT_ONCE) -> Iterator[list[UnsealedBlock]]:
-    group: list[UnsealedBlock] = []
+class _Counted(Protocol):
+    @property
+    def probe_count(self) -> int: ...
+
+
+_Block = TypeVar("_Block", bound=_Counted)
+
+
+def groups_of(blocks: Sequence[_Block], most_rows: int = ROWS_AT_ONCE) -> Iterator[list[_Block]]:
+    group: list[_Block] = []
     rows = 0
     for block in blocks:
         if group and rows + block.probe_count > most_rows:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.light_dataclass import dataclass
-from store.reading import Recalled, Version
+from store.reading import Recalled, Version, version_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,8 +34,7 @@ def known_footers(
     versions: dict[Path, Version] = {}
     for path in paths:
         with suppress(OSError):
-            status = path.stat()
-            versions[path] = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            versions[path] = version_of(path, path.stat())
     found = {str(path): _FOOTERS.get(version) for path, version in versions.items() if not full_hash}
     known = {name: footer for name, footer in found.items() if footer is not None}
     read = _footers(connection, [path for path in versions if str(path) not in known])
@@ -47,7 +46,7 @@ def known_footers(
 
 def _footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[str, Footer]:
     """Read the footers of several files at once, or one by one where a file among them has none."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     if not paths:
         return {}

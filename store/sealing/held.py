@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from store.records import BlockRecord
 
 _BLOCK_ORDER = SORT_ORDER.replace("batch_size, ", "")
-_HANDED = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
+MEASURED = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,17 +150,19 @@ def _insert(
     }
     for measure in MEASURES:
         arrays[measure.name] = joined([blocks[id_].columns.get(measure.name) for id_ in ids], lengths)
-    insert_arrays(connection, table, _HANDED, arrays)
+    insert_arrays(connection, table, MEASURED, arrays)
 
 
 def joined(given: Sequence[np.ndarray | None], lengths: Sequence[int]) -> np.ndarray | None:
     import numpy as np
 
+    from store.digests import as_floats
+
     if all(values is None for values in given):
         return None
     return np.concatenate(
         [
-            np.full(length, np.nan) if values is None else np.ma.filled(values.astype(np.float64), np.nan)
+            np.full(length, np.nan) if values is None else as_floats(values)
             for values, length in zip(given, lengths, strict=True)
         ]
     )

@@ -9,12 +9,13 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from store.errors import StoreBusyError, StoreError
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing import placed_ranges
 from store.reading import ReadTransaction, read_transaction
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 _ALWAYS_MERGED_ROWS = 50_000
 _LOCK_WAIT_S = 120.0
-_SEALING_MEMORY = "1GB"
+_SEALING_MEMORY = 10**9
 _SORTING = ".sorting"  # where DuckDB sorts what does not fit in memory
 
 
@@ -97,10 +98,8 @@ def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait
         _locked_directory(location, store_id, wait_s) as directory,
         _disk_faults(directory),
         read_transaction(location) as transaction,  # begun inside the lock, to see what the sealer before left over
-        in_memory() as connection,
+        in_memory(_SEALING_MEMORY, directory / _SORTING) as connection,
     ):
-        connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
-        connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
         seal_loads(connection, transaction, location, store_id, directory)
         return _Sealing(connection, transaction, location, store_id, directory, held=held).run()
 
@@ -187,7 +186,7 @@ class _Sealing:
             written = give_name(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        return Part(path=path, contents=contents, **written._asdict())
+        return Part(path=path, contents=contents, **asdict(written))
 
     def _compare(self, written: Path, contents: Contents) -> None:
         columns = ", ".join(f"f.{column.name}" for column in PROBE_COLUMNS)
@@ -295,7 +294,7 @@ def _open_lock(directories: Sequence[Path]) -> tuple[Path, TextIOWrapper]:
 
 @contextmanager
 def _disk_faults(directory: Path) -> Iterator[None]:
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     try:
         yield

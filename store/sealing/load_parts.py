@@ -18,7 +18,7 @@ from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
 from store.sealing.into_duckdb import create_table
 from store.sealing.load_relations import LOAD_RELATIONS, columns_of, holder_of, insert_from_store, rows_of_a_group
-from store.sealing.part_files import RETIRED_KEPT_S, give_name, put_document, quoted
+from store.sealing.part_files import RETIRED_KEPT_S, WrittenFile, give_name, put_document, quoted
 from store.sealing.ranges import Ranges, as_parameter, complement, merged, overlap, ranges_of
 from store.sealing.snapshots import UNREADABLE, file_fault, snapshot_directories
 
@@ -31,7 +31,7 @@ _ALWAYS_MERGED_ROWS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPart:
+class LoadPart(WrittenFile):
     """One Parquet file of one relation, its `kind`. `loads` are the ids that it holds, `count` how many they are."""
 
     name: str
@@ -41,10 +41,6 @@ class LoadPart:
     loads: Ranges
     count: int
     rows: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    sha256: str
 
 
 class _Counted(NamedTuple):
@@ -159,7 +155,7 @@ def _write(
         loads=loads,
         count=count,
         rows=int(rows),
-        **written._asdict(),
+        **asdict(written),
     )
 
 
@@ -230,19 +226,9 @@ def _listed(directory: Path) -> list[tuple[Path, LoadPart]]:
 
 
 def _part_of(entry: dict[str, Any]) -> LoadPart:
-    return LoadPart(
-        name=str(entry["name"]),
-        kind=str(entry["kind"]),
-        store_id=str(entry["store_id"]),
-        revision=str(entry["revision"]),
-        loads=tuple((int(low), int(high)) for low, high in entry["loads"]),
-        count=int(entry["count"]),
-        rows=int(entry["rows"]),
-        size=int(entry["size"]),
-        mtime_ns=int(entry["mtime_ns"]),
-        ctime_ns=int(entry["ctime_ns"]),
-        sha256=str(entry["sha256"]),
-    )
+    said: dict[str, Any] = {name: str(entry[name]) for name in ("name", "kind", "store_id", "revision", "sha256")}
+    said |= {name: int(entry[name]) for name in ("count", "rows", "size", "mtime_ns", "ctime_ns")}
+    return LoadPart(loads=tuple((int(low), int(high)) for low, high in entry["loads"]), **said)
 
 
 def _publish(directory: Path, parts: Sequence[LoadPart]) -> None:

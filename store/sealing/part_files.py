@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from store.placing import whole_digest
+from store.light_dataclass import dataclass
+from store.placing import flush_folder, put_text, whole_digest
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,7 +23,10 @@ ROWS_AT_ONCE = 200_000  # that are handed over or compared together
 PARQUET = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2, DICTIONARY_SIZE_LIMIT 1000, ROW_GROUP_SIZE 122880"
 
 
-class WrittenFile(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file as it was when it got its name."""
+
     size: int
     mtime_ns: int
     ctime_ns: int  # when anything of it changed, which nobody can set
@@ -54,24 +58,10 @@ def give_name(temporary: Path, path: Path) -> WrittenFile:
         os.fsync(file.fileno())
     sha256 = whole_digest(temporary)
     temporary.replace(path)
-    sync_directory(path.parent)
+    flush_folder(path.parent)
     status = path.stat()
-    return WrittenFile(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sha256)
+    return WrittenFile(size=status.st_size, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns, sha256=sha256)
 
 
 def put_document(path: Path, document: object) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    put_text(path, json.dumps(document, indent=1))

@@ -12,16 +12,16 @@ from dataclasses import asdict, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing import whole_digest
-from store.reading import ReadTransaction, Recalled
+from store.reading import ReadTransaction, Recalled, version_of
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import layout_digest
 from store.sealing.footers import footer_fault, known_footers
-from store.sealing.part_files import put_document
+from store.sealing.part_files import WrittenFile, put_document
 from store.sealing.ranges import Ranges, as_parameter, meets, merged, ranges_of
 
 if TYPE_CHECKING:
@@ -61,12 +61,8 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(WrittenFile):
     path: Path
-    size: int
-    mtime_ns: int
-    ctime_ns: int  # when anything of the file changed, which nobody can set
-    sha256: str
     contents: Contents
 
 
@@ -117,7 +113,7 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            version = version_of(path, status)
             if (known := _MANIFESTS.get(version)) is not None:
                 return known
             document = json.load(file)
@@ -149,17 +145,7 @@ def _part_of(directory: Path, entry: dict[str, Any]) -> Part:
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     document = {
         "format": _MANIFEST_FORMAT,
-        "parts": [
-            {
-                "name": part.path.name,
-                "size": part.size,
-                "mtime_ns": part.mtime_ns,
-                "ctime_ns": part.ctime_ns,
-                "sha256": part.sha256,
-                "contents": asdict(part.contents),
-            }
-            for part in manifest.parts
-        ],
+        "parts": [{"name": entry.pop("path").name, **entry} for entry in map(asdict, manifest.parts)],
         "retired": manifest.retired,
     }
     put_document(directory / MANIFEST, document)
@@ -211,21 +197,7 @@ def _all_apart(parts: Sequence[Part]) -> bool:
     return all(before[1] < after[0] for before, after in pairwise(ranges))
 
 
-class Written(Protocol):
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def mtime_ns(self) -> int: ...
-
-    @property
-    def ctime_ns(self) -> int: ...
-
-    @property
-    def sha256(self) -> str: ...
-
-
-def file_fault(path: Path, written: Written, *, full_hash: bool = False) -> str | None:
+def file_fault(path: Path, written: WrittenFile, *, full_hash: bool = False) -> str | None:
     """Compare size and times of change; where only a time differs, as after a copy, the full hash decides."""
     try:
         status = path.stat()

@@ -5,17 +5,16 @@ slower, never leave a row out."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import UnreadableRowsError
-from store.placing import Place, paths_of, places_of
+from store.placing import Place, has_parts, paths_of, places_of
 from store.reading import ReadTransaction
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.schema.tables import BLOCKS_FIRST
-from store.sealing.held import HeldBlock, insert_held
+from store.sealing.held import MEASURED, HeldBlock, insert_held
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.part_files import quoted
 from store.sealing.ranges import Ranges, as_parameter, meets, ranges_of, within, without
@@ -33,9 +32,7 @@ _PLACE = [
     ("last_batch_size", "INTEGER"),
     ("file", "VARCHAR"),
 ]
-_MEASURES = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
 
-_HAS_PARTS = "SELECT CASE WHEN EXISTS (SELECT 1 FROM part_block) THEN 1 ELSE 0 END"
 FEW_PARTS = 16  # opening as many takes 20 ms; a session that has them all never reads the store twice
 MOST_SCENARIOS = 20_000  # looking their blocks up takes as long as opening a few hundred parts
 
@@ -70,16 +67,15 @@ def worth_pruning(transaction: ReadTransaction, parts: Sequence[Part], scenario_
     Where parts stand in place of rows it always does: names are joined to every block of them that is read."""
     if len(scenario_ids) > MOST_SCENARIOS:
         return False
-    return len(parts) > FEW_PARTS or next(transaction.values(int, _HAS_PARTS)) > 0
+    return len(parts) > FEW_PARTS or has_parts(transaction)
 
 
 def blocks_of_scenarios(transaction: ReadTransaction, scenario_ids: Iterable[int]) -> list[UnsealedBlock]:
-    wanted = json.dumps([[0, low, high] for low, high in ranges_of(scenario_ids)])
     statement = (
         f"SELECT b.id, b.probe_count FROM {transaction.ranges} JOIN block b"  # noqa: S608 - our text
         " ON b.scenario_id BETWEEN r.lo AND r.hi ORDER BY b.id"
     )
-    return list(transaction.rows(UnsealedBlock, statement, (wanted,)))
+    return list(transaction.rows(UnsealedBlock, statement, (as_parameter(ranges_of(scenario_ids)),)))
 
 
 def parts_with(parts: Sequence[Part], blocks: Sequence[UnsealedBlock]) -> tuple[Part, ...]:
@@ -104,7 +100,7 @@ def load_unsealed(
 
     Probes that are rows come into memory, but for blocks that are `held` there already, by id, which come first; those
     of parts that stand in place of rows stay in their files: `placed` may name others for them."""
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     try:
         places = placed(places_of(transaction, ranges))
@@ -132,7 +128,7 @@ def _loaded(
     parameter = (as_parameter(ranges),)
     rows = f"{schema}.unsealed_row" if places else f"{schema}.unsealed_probe"
     create_table(connection, f"{schema}.unsealed_block", _NAMED)
-    create_table(connection, rows, _MEASURES)
+    create_table(connection, rows, MEASURED)
     blocks = transaction.cells(
         f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCKS_FIRST} WHERE {inside}",  # noqa: S608 - our text
         parameter,
@@ -146,14 +142,14 @@ def _loaded(
         " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
         (as_parameter(without(ranges, elsewhere)),),
     )
-    insert_rows(connection, rows, _MEASURES, probes, arrays=True)
+    insert_rows(connection, rows, MEASURED, probes, arrays=True)
     return _with_parts(connection, transaction, places, schema) if places else ()
 
 
 def _with_parts(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, places: Sequence[Place], schema: str
 ) -> tuple[Path, ...]:
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
 
     paths = paths_of(transaction, places)
     create_table(connection, f"{schema}.unsealed_place", _PLACE)

@@ -207,7 +207,7 @@ def _drift_faults(location: StoreLocation) -> Iterator[str]:
 
 
 def _row_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
-    from store.reading.duckdb_core import duckdb
+    from store.reading.silent_duckdb import duckdb
     from store.upkeep.rows import compare_rows
 
     with read_transaction(location) as transaction, in_memory() as connection:

@@ -10,16 +10,16 @@ from pathlib import Path
 from store.faults import store_faults
 from store.location import StoreLocation
 from store.reading.connecting import BUSY_TIMEOUT_S, read_store_id
+from store.schema import VOIDED_SWEEPS
 from store.sealing import seal_location
 from store.waiting import patiently
 
-_VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 _VOIDED = f"""
     DELETE FROM load_request WHERE load_id IN (
         SELECT id FROM load WHERE scenario_id IN (
             SELECT scenario_id FROM tombstone WHERE lifted_at IS NULL AND scenario_id IS NOT NULL
             UNION SELECT scenario_id FROM sweep_interval GROUP BY scenario_id
-            HAVING SUM(CASE WHEN sweep_id IN ({_VOIDED_SWEEPS}) THEN 0 ELSE 1 END) = 0
+            HAVING SUM(CASE WHEN sweep_id IN ({VOIDED_SWEEPS}) THEN 0 ELSE 1 END) = 0
         )
     )"""  # noqa: S608 - our text
 

@@ -23,7 +23,7 @@ from store.sealing.held import HeldBlock, HeldRows, held_block
 from store.texts import checked_arguments
 from store.writing.arrays import MissingRows, check_block, insert_block_arrays
 from store.writing.plausible import refuse_impossible
-from store.writing.scenarios import merge_intervals, missing_intervals
+from store.writing.scenarios import BLOCKS_OF, merge_intervals, missing_intervals
 from store.writing.statements import as_utc, chunks, utc_now
 
 # Built once: building them for every block would cost as much as inserting its probes.
@@ -34,9 +34,6 @@ _OUTCOMES = (
     .where(SCENARIO.c.id.in_(bindparam("scenarios", expanding=True)))
     .order_by(SCENARIO.c.id)  # in one order everywhere, so that two writers never wait for each other crosswise
     .with_for_update(of=SCENARIO)
-)
-_KNOWN_INTERVALS = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
-    BLOCK.c.scenario_id.in_(bindparam("scenarios", expanding=True))
 )
 _ASKED_INTERVALS = select(
     SWEEP_INTERVAL.c.scenario_id, SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size
@@ -240,7 +237,7 @@ _Intervals = dict[int, list[tuple[int, int]]]  # by scenario
 def _known_intervals(connection: Connection, scenarios: Sequence[int]) -> _Intervals:
     known: _Intervals = {scenario_id: [] for scenario_id in scenarios}
     for chunk in chunks(scenarios):
-        for scenario_id, first, last in connection.execute(_KNOWN_INTERVALS, {"scenarios": chunk}):
+        for scenario_id, first, last in connection.execute(BLOCKS_OF, {"scenarios": chunk}):
             known[scenario_id].append((first, last))
     return known
 

@@ -1,31 +1,38 @@
-"""Requests beyond what a model, its devices or an engine can do: refused before anything is evaluated or stored."""
+"""Refuses requests beyond what a model, its devices or an engine can do, before anything is evaluated or stored.
+
+Where the weights of a model do not fit one node, a request looks at pipeline stages by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from evaluator.evaluate import unsupported
 from evaluator.inputs import (
     FITTED,
+    DeviceProfile,
     PlanSearch,
     Workload,
+    bytes_of_weights,
     linear_format,
     load_device,
     load_model,
     published_bytes,
     rule_of,
 )
-from evaluator.request import SweepRequest
+from evaluator.request import SweepRequest, planned_scenarios
 from queries.asking import Limits
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.reading import stored_names
+from store.schema import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 _GIB = 2**30
 
 
 def check_possible(options: SweepOptions, parts: Sequence[SweepRequest]) -> None:
-    """Refuse lengths beyond the model's positions, and formats that no kernel of the engine multiplies on a device."""
+    """Lengths beyond the model's positions, and formats without a kernel."""
     if options.convention == "upstream":
         return
     for part in parts:
@@ -114,3 +121,52 @@ def _fitting(model: str) -> Iterator[tuple[str, int]]:
         count = None if weights is None else next((one for one in counts if weights <= one * room), None)
         if count is not None:
             yield name, count
+
+
+_RESERVED_BYTES = Limits().reserved_gib * 2**30  # of a device, as questions reserve
+_SPLITS = ("tp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes")
+
+
+def node_bytes(device: DeviceProfile) -> float:
+    return device.grid[-1] * float(device.memory_bytes - _RESERVED_BYTES)
+
+
+def staged_by_itself(part: SweepRequest) -> SweepRequest:
+    """A product as it is evaluated: with stages where an engine serves it and nobody said how devices are split."""
+    named = any(getattr(part.search, sizes) is not None for sizes in ("pp_sizes", *_SPLITS))
+    return part if named or part.serving_model == FORMULAS or part.convention == "upstream" else with_stages(part)[0]
+
+
+def with_stages(part: SweepRequest, *, crossing: bool = False) -> tuple[SweepRequest, str | None]:
+    """A product with pipeline stages across nodes where its weights do not fit one, or why its engine refuses them.
+
+    `crossing`: plans that cross nodes are worth comparing with stages anyhow."""
+    largest = max((size for phase in part.phases for size in part.instance_sizes(phase)), default=1)
+    nodes = max(largest // device.grid[-1] for device in part.devices)
+    if nodes < 2 or not (crossing or _exceeds_nodes(part)):
+        return part, None
+    stages = tuple(sorted({1, *(1 << power for power in range(1, nodes.bit_length())), nodes}))
+    staged = replace(part, search=replace(part.search, pp_sizes=stages))
+    refused = _refused(staged)
+    return (staged, None) if refused is None else (part, refused)
+
+
+def _exceeds_nodes(part: SweepRequest) -> bool:
+    return any(
+        bytes_of_weights(model.spec, precision) > node_bytes(device)
+        for model in part.models
+        for precision in part.precisions
+        for device in part.devices
+    )
+
+
+def _refused(staged: SweepRequest) -> str | None:
+    """Why the engine serves no stages of a product; None where it serves all. Each workload and number counts once."""
+    kinds = {
+        (one.workload, one.plan.pp): one
+        for planned in planned_scenarios(staged)
+        if planned.illegal is None
+        for one in (planned.scenario,)
+    }
+    found = (unsupported(one) for one in kinds.values()) if staged.serving_model != FORMULAS else ()
+    return next((refused.message for refused in found if refused is not None), None)

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from store.location import StoreLocation
+from sweepdb.launching.reading.found_server import mapping
 from sweepdb.launching.server_command import CONFIG_FILE, PRODUCTION, Engine, Role, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 
@@ -102,7 +103,7 @@ def production(command: ServerCommand) -> ServerCommand:
         kept[held.length_flag] = str(longest)
     config = None
     if command.config is not None:
-        cache = {**_mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _share(engine)}
+        cache = {**mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _share(engine)}
         config = {name: one for name, one in command.config.items() if name not in {"max_batch_size", "max_seq_len"}}
         config |= {"kv_cache_config": {**cache, "enable_block_reuse": True}, "max_seq_len": longest}
         config |= {"cuda_graph_config": {"enable_padding": True}} if "cuda_graph_config" in config else {}
@@ -135,7 +136,7 @@ def _limits_explained(
 
 def _settings_of(command: ServerCommand) -> Mapping[str, object]:
     config = dict(command.config or {})
-    return {**command.settings, **config, **_mapping(config.get("kv_cache_config"))}
+    return {**command.settings, **config, **mapping(config.get("kv_cache_config"))}
 
 
 def _share(engine: Engine) -> float:
@@ -167,10 +168,6 @@ def _fitting_length(instance: StoredInstance, engine: Engine) -> str:
     if held is not None and (most is None or held < most):
         return f"{max(held // 1000 * 1000, instance.context_tokens):,} tokens, which the cache holds"
     return "as long as the model takes" if most is None else f"{most:,} tokens, the model's own longest"
-
-
-def _mapping(value: object) -> dict[str, object]:
-    return {str(name): one for name, one in value.items()} if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,6 @@ class ServerCommand:
     of_nodes: Sequence[Mapping[str, str | None]] = ()
     config: Mapping[str, object] | None = None  # what a file of settings says
     devices: str  # how the devices come about, as arithmetic
-    not_set: tuple[str, ...] = ()
     prefix: str = ""  # before the names of its files
     explained: tuple[str, ...] = ()  # limits that a server has otherwise than its row
 
@@ -51,6 +50,10 @@ class ServerCommand:
     def port(self) -> str:
         """Where a server listens: start.sh says it of several."""
         return f"${{PORT:-{PORTS[self.role]}}}"
+
+    @property
+    def not_set(self) -> tuple[str, ...]:
+        return assumed_of(self.instance)
 
     @property
     def several(self) -> bool:
@@ -64,6 +67,11 @@ class ServerCommand:
         if self.config is None:
             return {}
         return {f"{self.prefix}{self.role}-{CONFIG_FILE}": yaml.safe_dump(dict(self.config), sort_keys=False)}
+
+
+def bash_script(said: Iterable[str], lines: Iterable[str]) -> str:
+    """A script that ends at its first fault, after comments."""
+    return "\n".join(["#!/usr/bin/env bash", *(f"# {line}" for line in said), "set -euo pipefail", *lines, ""])
 
 
 def one_by_one(flags: Iterable[tuple[str, str | None]]) -> list[str]:
@@ -152,7 +160,10 @@ def _of_formats(instance: StoredInstance) -> Iterator[str]:
     precision, model = instance.precision, instance.model
     native = model.native_linear
     if precision.linear.upper() != native.upper():
-        yield f"weights in {precision.linear}: the model is published in {native}"
+        yield (
+            f"weights in {precision.linear}: the model is published in {native}; serve a checkpoint in that format, or"
+            " what the engine quantises as it loads"
+        )
     for part, form, own in (
         ("what mixes tokens", precision.mixers, model.native_mixers),
         ("the vocabulary head", precision.head, model.native_head),

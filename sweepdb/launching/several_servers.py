@@ -1,6 +1,6 @@
 """Several servers as one deployment, of one row or of a pair: a script that starts those of a host, and their router.
 
-Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for prefill and decode apart alone, so
+Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for disaggregated serving alone, so
 nginx stands before its servers. Requests go round, as the prediction spreads them."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweepdb.launching.server_command import HEALTH, PORTS, Engine, Files, ServerCommand
+from sweepdb.launching.server_command import HEALTH, PORTS, Engine, Files, ServerCommand, bash_script
 
 START = "start.sh"
 BOOTSTRAP_PORT = 8998  # of SGLang's first prefill instance
@@ -67,10 +67,8 @@ def _hosts_lines(command: ServerCommand) -> list[str]:
 
 def server_router(command: ServerCommand) -> Files:
     urls = " ".join(f'"http://${{hosts[{place.host}]}}:{place.port}"' for place in _places(command))
+    said = f"One address for {command.instances} servers: http://THIS_HOST:8000. start.sh starts it on host 0."
     lines = [
-        "#!/usr/bin/env bash",
-        f"# One address for {command.instances} servers: http://THIS_HOST:8000. start.sh starts it on host 0.",
-        "set -euo pipefail",
         'cd "$(dirname "$0")"',
         *_hosts_lines(command),
         f"urls=({urls})",
@@ -78,9 +76,8 @@ def server_router(command: ServerCommand) -> Files:
         f'  until curl -sf -o /dev/null "$url{HEALTH}"; do sleep 2; done',
         "done",
         _PROGRAMS[command.engine],
-        "",
     ]
-    return {"router.sh": "\n".join(lines)}
+    return {"router.sh": bash_script([said], lines)}
 
 
 def start_files(command: ServerCommand, scripts: tuple[str, ...]) -> Files:
@@ -96,11 +93,11 @@ def start_files(command: ServerCommand, scripts: tuple[str, ...]) -> Files:
             line = f'  {" ".join(said)} "./${{kind}}{script}" > server-{number}.log 2>&1 &'
             started.setdefault(place.host + part, []).append(line)
     each = f"NODE=0 ./start.sh on the first host, up to NODE={count - 1}, each with the same HOSTS"
+    said = [
+        f"Starts {command.instances} servers and the router before them: {each if count > 1 else './start.sh'}.",
+        "PRODUCTION=1 serves without the limits that reproduce the row. Whatever ends first ends all of them.",
+    ]
     lines = [
-        "#!/usr/bin/env bash",
-        f"# Starts {command.instances} servers and the router before them: {each if count > 1 else './start.sh'}.",
-        "# PRODUCTION=1 serves without the limits that reproduce the row. Whatever ends first ends all of them.",
-        "set -euo pipefail",
         'cd "$(dirname "$0")"',
         'NODE="${NODE:-0}" kind="${PRODUCTION:+production-}"',
         *_hosts_lines(command),
@@ -111,9 +108,8 @@ def start_files(command: ServerCommand, scripts: tuple[str, ...]) -> Files:
         "esac",
         'if [ "$NODE" = 0 ]; then ./router.sh & fi',
         "wait -n",
-        "",
     ]
-    return {START: "\n".join(lines)}
+    return {START: bash_script(said, lines)}
 
 
 def on_a_host(commands: Sequence[ServerCommand]) -> bool:
@@ -130,11 +126,11 @@ def pair_start(commands: Sequence[ServerCommand]) -> Files:
         for one in commands
         for number in range(one.instances)
     ]
+    said = [
+        f"Starts {counts} instances on this host, and their router: http://THIS_HOST:8000.",
+        "PRODUCTION=1 serves without the limits that reproduce the rows. Whatever ends first ends all of them.",
+    ]
     lines = [
-        "#!/usr/bin/env bash",
-        f"# Starts {counts} instances on this host, and their router: http://THIS_HOST:8000.",
-        "# PRODUCTION=1 serves without the limits that reproduce the rows. Whatever ends first ends all of them.",
-        "set -euo pipefail",
         'cd "$(dirname "$0")"',
         'kind="${PRODUCTION:+production-}"',
         "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT",
@@ -144,9 +140,8 @@ def pair_start(commands: Sequence[ServerCommand]) -> Files:
         "  exec ./router.sh",
         "} &",
         "wait -n",
-        "",
     ]
-    return {START: "\n".join(lines)}
+    return {START: bash_script(said, lines)}
 
 
 def _instances_of_pair(commands: Sequence[ServerCommand]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""A deployment as shell scripts: one for each role and host, and each engine's own router in front of the instances.
+"""Shell scripts by role and host, and the engine's router.
 
-Values are quoted once, for the shell. Sources: nvidia.github.io/TensorRT-LLM, trtllm-serve (the launcher over hosts,
-and its router); docs.sglang.io, router; github.com/vllm-project/router."""
+Values are quoted once. Sources: nvidia.github.io/TensorRT-LLM, trtllm-serve; docs.sglang.io, router;
+github.com/vllm-project/router."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import yaml
 
-from sweepdb.launching.server_command import ENGINE_NAMES, PORTS, Engine, Files, ServerCommand
+from sweepdb.launching.server_command import ENGINE_NAMES, PORTS, Engine, Files, ServerCommand, bash_script
 from sweepdb.launching.several_servers import BOOTSTRAP_PORT, on_a_host, server_router
 from sweepdb.launching.sglang_flags import ENCODER_PORT, encoder_settings
 from sweepdb.launching.stored_instance import StoredInstance
@@ -28,25 +28,20 @@ def encoder_scripts(commands: list[ServerCommand]) -> dict[str, str]:
 
 def _encoder_script(command: ServerCommand) -> str:
     number = command.instance.plan.encoder_devices
-    words = encoder_settings(command.instance, command.version).items()
-    flags = [name if value is None else f"{name} {quoted(value)}" for name, value in words]
+    settings = encoder_settings(command.instance, command.version).items()
+    flags = [name if value is None else f"{name} {quoted(value)}" for name, value in settings]
     last = number - 1
-    return "\n".join(
-        [
-            "#!/usr/bin/env bash",
-            f"# encoders of each {command.role} instance: SGLang {command.version} (image {command.image})",
-            f"# Row {command.instance.probe}. Start it {number} {'time' if number == 1 else 'times'} an instance,",
-            f"# on a device each: ENCODER=0{f' to {last}' if last else ''}; {command.role}.sh names their hosts.",
-            "set -euo pipefail",
-            f': "${{ENCODER:?the number of the encoder, 0 to {last}}}"',
-            f"exec {_WIDE.join([shlex.join(command.program), *flags, f'--port $(({ENCODER_PORT} + ENCODER))'])}",
-            "",
-        ]
+    said = (
+        f"encoders of each {command.role} instance: SGLang {command.version} (image {command.image})",
+        f"Row {command.instance.probe}. Start it {number} {'time' if number == 1 else 'times'} an instance,",
+        f"on a device each: ENCODER=0{f' to {last}' if last else ''}; {command.role}.sh names their hosts.",
     )
+    words = _WIDE.join([shlex.join(command.program), *flags, f"--port $(({ENCODER_PORT} + ENCODER))"])
+    return bash_script(said, [f': "${{ENCODER:?the number of the encoder, 0 to {last}}}"', f"exec {words}"])
 
 
 def scripts_of(command: ServerCommand) -> int:
-    """One a host, but for TensorRT-LLM, whose launcher starts all ranks from one place."""
+    """One a host; TensorRT-LLM starts all ranks from one place."""
     return 1 if command.engine == "trtllm" else max(command.instance.nodes, 1)
 
 
@@ -56,7 +51,7 @@ def script_name(command: ServerCommand, host: int) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value for the shell; the address of the first host is a variable of the caller."""
+    """The first host's address is the caller's variable."""
     if "${MASTER_ADDR}" in value:
         return f'"{value}"'
     return shlex.quote(value)
@@ -77,16 +72,14 @@ def _value(name: str, value: str) -> str:
 def _script(command: ServerCommand, host: int) -> str:
     instance = command.instance
     spans = f", host {host} of {instance.nodes}" if scripts_of(command) > 1 else ""
-    lines = [
-        "#!/usr/bin/env bash",
-        f"# {command.role}{spans}: {ENGINE_NAMES[command.engine]} {command.version} (image {command.image})",
-        f"# {_of_the_row(command)} Instances: {command.instances}.",
-        f"# Devices of one instance: {command.devices}.",
-        *(f"# {line}" for line in command.explained),
-        "set -euo pipefail",
+    said = [
+        f"{command.role}{spans}: {ENGINE_NAMES[command.engine]} {command.version} (image {command.image})",
+        f"{_of_the_row(command)} Instances: {command.instances}.",
+        f"Devices of one instance: {command.devices}.",
     ]
     if instance.plan.encoder_devices:
-        lines.insert(4, "# Write the addresses of its encoders in place of the names ENCODER_0 and so on.")
+        said.append("Write the addresses of its encoders in place of the names ENCODER_0 and so on.")
+    lines: list[str] = []
     if scripts_of(command) > 1:
         lines.append(': "${MASTER_ADDR:?the address of host 0}"')
     if command.engine == "vllm" and command.role != "server":
@@ -97,7 +90,7 @@ def _script(command: ServerCommand, host: int) -> str:
     if command.engine == "trtllm" and instance.nodes > 1:
         lines += _launcher_lines(instance)
         launcher = '"${launcher[@]}" trtllm-llmapi-launch '
-    return "\n".join([*lines, f"exec {launcher}{command_lines(command, host)}", ""])
+    return bash_script([*said, *command.explained], [*lines, f"exec {launcher}{command_lines(command, host)}"])
 
 
 def _of_the_row(command: ServerCommand) -> str:
@@ -135,7 +128,7 @@ _PLACES = "router.yaml"
 
 
 def router_files(commands: list[ServerCommand]) -> Files:
-    """The script of a router, and what it reads; nothing for one instance, or where its engine brings no router."""
+    """Nothing for one instance, or without a router of the engine's."""
     if commands[0].several:
         return server_router(commands[0])
     write = _ROUTERS.get(commands[0].engine)
@@ -143,7 +136,7 @@ def router_files(commands: list[ServerCommand]) -> Files:
 
 
 def _addresses(commands: list[ServerCommand]) -> Iterator[tuple[ServerCommand, str, int]]:
-    """Every instance with its address, known on one host, and the port by which SGLang's sides find each other."""
+    """With addresses on one host, and the port by which SGLang's pools meet."""
     known = on_a_host(commands)
     for one in commands:
         for number in range(one.instances):
@@ -155,17 +148,10 @@ def _router(
     commands: list[ServerCommand], words: list[str], *flags: tuple[str, ...], edit: str = "in this file"
 ) -> str:
     lines = [shlex.join(words), *(shlex.join(flag) for flag in flags)]
-    return "\n".join(
-        [
-            "#!/usr/bin/env bash",
-            f"# start.sh starts it where the instances are on this host; else write their addresses {edit}."
-            if on_a_host(commands)
-            else f"# Write the addresses of the instances in place of the names {edit}.",
-            "set -euo pipefail",
-            f"exec {_WIDE.join(lines)}",
-            "",
-        ]
-    )
+    said = f"Write the addresses of the instances in place of the names {edit}."
+    if on_a_host(commands):
+        said = f"start.sh starts it where the instances are on this host; else write their addresses {edit}."
+    return bash_script([said], [f"exec {_WIDE.join(lines)}"])
 
 
 def _by_role(commands: list[ServerCommand]) -> Iterator[tuple[str, ...]]:

@@ -1,7 +1,6 @@
-"""A stored row as the YAML of settings that `trtllm-serve` reads.
+"""A stored row as `trtllm-serve`'s YAML.
 
-Source: keys of the LLM API, nvidia.github.io/TensorRT-LLM/llm-api/reference.html, of the versions named below; its
-parser runs with a GPU alone."""
+Source: LLM API, nvidia.github.io/TensorRT-LLM/llm-api/reference.html; its parser needs a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ from sweepdb.launching.server_command import (
     PORTS,
     Role,
     ServerCommand,
-    assumed_of,
     caches_prompts,
     check_launchable,
     kv_format,
@@ -74,7 +72,6 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         settings={"--port": str(PORTS[role]), "--extra_llm_api_options": f"{role}-{CONFIG_FILE}"},
         config=config,
         devices=f"tensor {plan.tp} x attention replicas {plan.dp} x pipeline {plan.pp} = {instance.devices}",
-        not_set=assumed_of(instance),
     )
 
 

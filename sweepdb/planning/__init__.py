@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sweepdb.planning.labels import deployment_label, readable_row, short_plan
     from sweepdb.planning.planning_options import HEADINGS_OF_ASKED, PlanOptions, decide_options, plan_options
     from sweepdb.planning.profiles.exporting import ExportedProfile, export_profile
-    from sweepdb.planning.profiles.profile_options import profile_options
+    from sweepdb.planning.profiles.planner import profile_options
     from sweepdb.planning.ranking import subjects
     from sweepdb.planning.server_answering import plan_server
     from sweepdb.planning.server_plan import STARTED, ServerPlan

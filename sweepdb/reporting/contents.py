@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from queries.asking import PARTS, Answer, declared, keywords_of, moved_times, question_of, question_report
+from queries.judging import HELD
 from queries.probes import find_probe, find_scenario
 from store.errors import InputError
 from store.location import parse_url
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from queries.session import Session
 
 _FRONTIER = "pareto"
-_PROBES = ("probe", "prefill_probe", "decode_probe")
 _POINTS = 150  # of each frontier: what a picture has room for
 _SUBJECT = {
     "model": "model",
@@ -113,7 +113,7 @@ def _named(row: Mapping[str, object]) -> dict[str, str]:
 
 
 def _assumed(session: Session, answer: Answer) -> Iterator[str]:
-    probes = dict.fromkeys(str(row[name]) for row in answer.dicts() for name in _PROBES if row[name] is not None)
+    probes = dict.fromkeys(str(row[name]) for row in answer.dicts() for name in HELD if row[name] is not None)
     scenarios = dict.fromkeys(find_scenario(session.location, one.partition(":")[0]) for one in probes)
     found: dict[str, None] = {}
     with read_transaction(session.location) as transaction:

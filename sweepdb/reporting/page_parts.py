@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from queries.errors import WHOSE
+from queries.errors import METRIC_NAMES, WHOSE
 from queries.pairs import rate_error, rate_spans
 from store.texts import Html, element, html_of
 from sweepdb.planning import deployment_label, readable_row
@@ -35,12 +35,6 @@ _TOLD = ("tpot", "ttft", "e2e", "devices")  # in this order
 _SPOKEN = {"e2e": "the end-to-end time"}
 _STEP_HEADS = ("device", "deployment", "devices", "requests/s", "to the asked")
 _NO_BIAS_PERCENT = 0.5
-_METRICS = {
-    "ttft_ms": "TTFT",
-    "tpot_exclusive_ms": "TPOT",
-    "tpot_inclusive_ms": "TPOT",
-    "output_tokens_per_s": "tokens/s",
-}
 
 
 def page_parts(
@@ -121,7 +115,7 @@ def _frontier(decision: Contents, still: str | None) -> Iterator[Html]:
         "img",
         id="still",
         src=still,
-        alt="tokens/s of a device over tokens/s of a user, aggregated, and prefill and decode apart; the tables beside"
+        alt="tokens/s of a device over tokens/s of a user, aggregated and disaggregated; the tables beside"
         " it have the numbers",
     )
     live = element("div", id="live")
@@ -177,7 +171,7 @@ def _errors(decision: Contents, best: Sequence[Row]) -> Iterator[Html]:
     heads = ["predicted", "servers", "half are within", "nine in ten within", "mostly", "measured points", "nearest"]
     rows = [
         [
-            f"{_METRICS[one.metric]} ({one.subject})",
+            f"{METRIC_NAMES[one.metric]} ({one.subject})",
             WHOSE[one.servers].removeprefix("on "),
             _percent(one.median_ape_percent),
             _percent(one.p90_ape_percent),
@@ -250,10 +244,9 @@ def _span(first: float | None, end: float | None, *, last: bool) -> str:
 
 def _assumed(answer: Answer, decision: Contents, spoken: Callable[[str], str]) -> Iterator[Html]:
     rules = answer.question.definitions
-    versions = answer.versions
     predicted = (
-        f"Predicted, not measured: cost model {_named(versions, 'family')}, serving model"
-        f" {_named(versions, 'serving_model')}, formula version {_named(versions, 'formula_version')}."
+        f"Predicted, not measured: cost model {answer.version('family')}, serving model"
+        f" {answer.version('serving_model')}, formula version {answer.version('formula_version')}."
     )
     ruled = (
         f"Rules: TPOT {answer.tpot}, prefill rate {rules.prefill_qps}, decode rate {rules.decode_qps}, throughput"
@@ -273,11 +266,6 @@ def _assumed(answer: Answer, decision: Contents, spoken: Callable[[str], str]) -
             ]
         )
     )
-
-
-def _named(versions: Mapping[str, object], name: str) -> str:
-    values = versions.get(name)
-    return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
 
 
 def _source(decision: Contents, command: str) -> Iterator[Html]:

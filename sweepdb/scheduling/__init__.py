@@ -1,4 +1,4 @@
-"""`schedule`: how many replicas run in each hour of a day, and which models on a pool of devices."""
+"""`schedule`: replicas by hour, and models on a pool."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.scheduling.day_schedule import Candidate, DaySchedule
+    from sweepdb.scheduling.day_schedule import USUAL, Candidate, DaySchedule
     from sweepdb.scheduling.pool_schedule import PoolSchedule
     from sweepdb.scheduling.pools import schedule_pool
     from sweepdb.scheduling.scheduled import schedule
-    from sweepdb.scheduling.usual import USUAL
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking import Framed
 from store.location import StoreLocation
@@ -14,11 +14,26 @@ if TYPE_CHECKING:
     from evaluator.arrivals import Scaled
 
 
+class Usual(NamedTuple):
+    """Minutes, replicas, and the share of requests within the limits."""
+
+    attainment: float = 0.95
+    start_up: int = 5
+    cool_down: int = 10
+    minimum: int = 1
+    spare: int = 0
+    trace_unit: str = "s"
+    seed: int = 1
+
+
+USUAL = Usual()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
     """A deployment whose replicas carry the day: how many serve, by the way they are scaled.
 
-    Where it serves prefill and decode apart, it is the prefill instance, with the decode instance beside it."""
+    Where serving is disaggregated, it is the prefill instance, with the decode instance beside it."""
 
     device: str
     plan: str

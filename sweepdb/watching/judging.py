@@ -20,7 +20,7 @@ LOADS: Mapping[Phase, tuple[str, str]] = {  # what load is counted by, and its u
     "prefill": ("requests_per_s", "requests/s"),
     "decode": ("in_flight", "requests"),
 }
-_SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
+SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
 _LENGTHS_SAID = {
     "prompt_tokens": "prompts of {:,.0f} tokens, not {:,.0f}",
     "output_tokens": "answers of {:,.0f} tokens, not {:,.0f}",
@@ -163,7 +163,7 @@ def said_of(judged: list[Judged], *, compared: bool) -> Iterator[str]:
             yield f"Other lengths than planned: {_LENGTHS_SAID[one.metric].format(one.measured, one.planned)}."
         if one.metric not in TIMES:
             continue
-        what = f"{_SHOWN[one.metric]} is {one.measured:.4g} ms, {one.expected:.4g} ms were expected"
+        what = f"{SHOWN[one.metric]} is {one.measured:.4g} ms, {one.expected:.4g} ms were expected"
         if one.verdict in {"slower", "faster"}:
             reach = f"{one.least_percent:+.0f} to {one.most_percent:+.0f} %"
             yield f"{one.verdict.capitalize()} by {abs(one.change_percent or 0):.0f} % ({reach}): {what}."

@@ -21,6 +21,7 @@ from sweepdb.watching.earlier import earlier_seen
 from sweepdb.watching.engines import Reading
 from sweepdb.watching.judging import (
     LOADS,
+    SHOWN,
     AtLimits,
     Earlier,
     Expected,
@@ -38,7 +39,6 @@ from sweepdb.watching.planned import Planned, server_at, server_plan, watched_se
 from sweepdb.watching.windows import Mean, Seen, seen_over
 
 _LIMITED = {"ttft_ms": "ttft_limit", "tpot_ms": "tpot_limit"}
-_SHOWN = {"ttft_ms": "TTFT", "tpot_ms": "TPOT"}
 _DRIFTS = frozenset({"slower", "other lengths", "missed", "overloaded"})
 _BEST: Mapping[Phase, tuple[str, str]] = {  # the report of plans like this one, and what they carry
     "aggregated": ("best", "output_tokens_per_s"),
@@ -54,7 +54,7 @@ _WAITING = 0.1  # of the requests that are served
 class Watched(Framed):
     """A server that runs beside its plan: a row a number, and what follows in sentences.
 
-    Where prefill and decode are apart, it is the prefill server, with the decode server beside it."""
+    Where serving is disaggregated, it is the prefill server, with the decode server beside it."""
 
     columns = ("role", *Judged._fields)
     role: Phase
@@ -121,7 +121,7 @@ def watch(
     """Compare the metrics of a server that runs with its stored row: an address, or pages that were kept, in order.
 
     `server` is a row (a1b2c3d4:19) or a folder of `launch`; without it, the only one of the page's model and engine.
-    Of prefill and decode apart `metrics` has both, by `prefill` and `decode`, and `server` may be both rows.
+    Of disaggregated servers `metrics` has both, by `prefill` and `decode`, and `server` may be both rows.
     `arrivals="users"`: as many always ask, as in a benchmark. `baseline` is an answer as JSON from when it was as
     planned. `keep` is a table that gets what was seen."""
     _check(every=every, during=during, ttft_limit=ttft_limit, tpot_limit=tpot_limit, tolerance=tolerance)
@@ -316,7 +316,7 @@ class _Judging:
             yield f"{other} would carry {100 * gain:.0f} % more a device within the limits, at the lengths planned."
 
     def _as_planned(self, load: Mean, times: Sequence[Judged]) -> str:
-        shown = ", ".join(f"{_SHOWN[one.metric]} {one.measured:.4g} ms" for one in times)
+        shown = ", ".join(f"{SHOWN[one.metric]} {one.measured:.4g} ms" for one in times)
         unsure = any(one.verdict == "unsure" for one in times)
         what = "Nothing is surely other than planned" if unsure else "As planned"
         return f"{what}: {self._counted(load)}, {shown}."
@@ -356,7 +356,7 @@ def _limits_said(
     rate: float | None,
 ) -> str:
     at = "" if rate is None else f", at {rate:.3g} requests/s"
-    now = f"The limit is missed now{at}: {', '.join(f'{_SHOWN[one]} above {limits[one]:g} ms' for one in missed)}."
+    now = f"The limit is missed now{at}: {', '.join(f'{SHOWN[one]} above {limits[one]:g} ms' for one in missed)}."
     if kept is None:
         return f"{now} It is missed at any load." if missed else "A limit is missed at any load of the stored rows."
     planned = "" if plan is None else f" (planned: {plan.requests_per_s:.3g})"
@@ -364,7 +364,7 @@ def _limits_said(
         return f"{now} It is kept up to {kept.requests_per_s:.3g} requests/s{planned}."
     if kept.breaks is None:
         return f"The limits are kept at every stored load, up to {kept.requests_per_s:.3g} requests/s{planned}."
-    name = f"{_SHOWN[kept.breaks]} limit of {limits[kept.breaks]:g} ms"
+    name = f"{SHOWN[kept.breaks]} limit of {limits[kept.breaks]:g} ms"
     return (
         f"The {name} will be missed above {kept.requests_per_s:.3g} requests/s{planned}{at.replace(', at', '; now')}."
     )

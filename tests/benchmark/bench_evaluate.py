@@ -22,14 +22,14 @@ from figures import say
 
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device_profiles import WantedFamily, load_device
-from evaluator.inputs.formats import check_precision
+from evaluator.inputs.formats import Precision, check_precision
 from evaluator.inputs.models import load_model
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.lengths import load_distribution, mean_input_length
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
-from evaluator.request import PHASES, NamedModel, SweepRequest
+from evaluator.request import NamedModel, SweepRequest
 from evaluator.serving.sources import mixed_lengths
+from store.schema import PHASES
 
 ROOT = Path(__file__).parents[2]
 MIB_OF_KIB = 1024
@@ -69,7 +69,6 @@ def command(name: str, arguments: str, store: Path, **aim: str) -> float:
 
 
 def commands() -> None:
-    """Commands in new processes, on an empty store and on one that knows the operators."""
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         qwen, million = folder / "qwen.sqlite", folder / "million.yaml"

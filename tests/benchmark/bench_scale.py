@@ -26,7 +26,7 @@ from evaluator_cases import QWEN3_32B, TEST_DEVICE
 from figures import cpu_s, say
 from generator import block, scenarios, sweep_record
 
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.sweep import run_sweep
@@ -46,7 +46,6 @@ BATCHES = 2_000
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall seconds of something."""
     cpu, wall = cpu_s(), time.perf_counter()
     work()
     return cpu_s() - cpu, time.perf_counter() - wall
@@ -189,7 +188,6 @@ def forget_files(folder: Path) -> None:
 
 
 def main() -> None:
-    """Print every figure."""
     if len(sys.argv) > 1 and not sys.argv[1].isdecimal():
         large(Path(sys.argv[1]))
         return

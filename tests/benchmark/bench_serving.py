@@ -20,8 +20,8 @@ from figures import least_s, say
 from evaluator.evaluate import batch_source, cost_model
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
@@ -38,7 +38,6 @@ AIM = "<= 1"  # a point
 
 
 def run_of(lengths: tuple[int, int], engine: EngineProfile, sizes: np.ndarray) -> Run:
-    """Qwen3-32B on four H100."""
     device, plan = load_device("h100_sxm"), Plan(tp=4)
     scenario = Scenario(
         model=QWEN3_32B,
@@ -61,7 +60,6 @@ def run_of(lengths: tuple[int, int], engine: EngineProfile, sizes: np.ndarray) -
 
 
 def first(action) -> None:
-    """An action with no schedule played yet."""
     schedule_of.cache_clear()
     action()
 

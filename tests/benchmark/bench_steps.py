@@ -17,10 +17,9 @@ from figures import least_s, say
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.formats import linear_format
+from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -42,7 +41,6 @@ def grid(phase: str):
 
 
 def steps() -> None:
-    """Forward steps a second."""
     for name, (model, plan, decode_aim, prefill_aim) in CASES.items():
         for phase, aim in (("decode", decode_aim), ("prefill", prefill_aim)):
             operators, cost, sums = (
@@ -55,7 +53,6 @@ def steps() -> None:
 
 
 def captures() -> None:
-    """Milliseconds to trace one model and plan."""
     for name, (model, plan, _, _) in CASES.items():
         for compiled in (True, False):
             request = CaptureRequest(
@@ -87,7 +84,6 @@ def catalogue() -> None:
 
 
 def scenarios() -> None:
-    """Probes a second of whole scenarios, nothing stored."""
     for name, (model, plan, _, _) in CASES.items():
         probes, seconds = 0, 0.0
         for phase in ("prefill", "decode", "aggregated"):

@@ -26,7 +26,7 @@ from queries.session import Session
 from store.location import parse_url
 from store.placing import parts_in_use, thinned_in_use
 from store.reading import read_transaction
-from sweepdb.thinning import thin_parts
+from sweepdb.upkeep import thin_parts
 
 SHARE = 0.25  # of a session's memory, as sweepdb.web.pool gives
 MOST_POINTS = 400  # of a frontier, as the page asks
@@ -65,7 +65,6 @@ def asked(url: str, scope: dict[str, object], thinned: bool, about: str) -> None
 
 
 def main() -> None:
-    """Print every figure."""
     if len(sys.argv) > 1:
         figures(Path(sys.argv[1]))
         return
@@ -75,7 +74,6 @@ def main() -> None:
 
 
 def figures(folder: Path) -> None:
-    """Print the figures of one store."""
     url = f"sqlite:///{folder}/real.sqlite"
     record = next(large_store.records())
     model, workload = record.subject.model.name, record.subject.workload.label

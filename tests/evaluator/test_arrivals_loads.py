@@ -21,9 +21,8 @@ from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.evaluate import cost_model, evaluate_scenario, traces_of
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import unfitted_engine, with_numbers
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate

@@ -18,8 +18,8 @@ from evaluator.explain import explain_step
 from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder, workload_record
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload, cache_tiers
 from evaluator.inputs.workloads.workload_labels import label_of, workload_of
 from evaluator.restore import restored

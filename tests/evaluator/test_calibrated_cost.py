@@ -23,9 +23,9 @@ from evaluator.inputs.devices.calibration_record import Calibration, calibration
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.devices.shipped_calibrations import CARRIED, FITTED, PARTLY_MEASURED, shipped_calibration
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
 from evaluator.pricing.collectives import reach

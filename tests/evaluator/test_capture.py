@@ -30,10 +30,10 @@ from evaluator.graph.capture.recorder import Recorder
 from evaluator.graph.capture.shapes import Tensor, meta_tensor
 from evaluator.graph.operators import Affine, operators_from_json, operators_to_json
 from evaluator.graph.sums import BatchSums
+from evaluator.inputs.formats import Format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Format
 
 PLANS = {
     "Qwen3-32B": [Plan(tp=8), Plan(tp=2, pp=4), Plan(dp=8), Plan(tp=16)],

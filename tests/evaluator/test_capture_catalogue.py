@@ -6,9 +6,9 @@ import pytest
 from evaluator_cases import ATTENTION_KINDS, BF16, captured
 
 from evaluator.graph.capture.capture_request import CaptureRequest
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
 from evaluator.pricing.memory import weight_bytes
 
 

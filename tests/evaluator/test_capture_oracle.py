@@ -13,7 +13,7 @@ from restated import config_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Plan
 
 TOKENS = 64
 CONFIGS = {

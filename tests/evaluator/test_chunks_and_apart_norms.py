@@ -15,11 +15,11 @@ from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import spec_from_config
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.restore import restored

@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import spec_from_config
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import CompressedAttention, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
-from evaluator.inputs.plan import Plan
 from evaluator.pricing.occurrence import seen_by
 
 POSITIONS = {"bloom", "opt"}  # which make positions of a mask

@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
 from evaluator.pricing.occurrence import seen_by
 
 

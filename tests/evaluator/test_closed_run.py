@@ -23,8 +23,8 @@ from evaluator.inputs.engines.engine_profiles import (
     unfitted_engine,
     with_numbers,
 )
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario

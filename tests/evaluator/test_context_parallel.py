@@ -16,11 +16,11 @@ from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import DenseMlp, GatedDeltaNet, LayerGroup, TokenIndexer
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import BLOCK_TOKENS
 from evaluator.pricing.memory import kv_bytes, weight_bytes

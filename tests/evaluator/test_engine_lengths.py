@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from evaluator.evaluate import assumptions_of, composition_of, evaluate_scenario, unsupported
 from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario

@@ -10,8 +10,8 @@ import pytest
 from evaluator_cases import DEEPSEEK_V3, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
 from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenario, traces_of
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario

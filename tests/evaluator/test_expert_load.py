@@ -16,9 +16,8 @@ from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.identity import RecordBuilder, served_as
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.launch import busiest_load
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan, busiest_load
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.occurrence import operator_seconds
 from evaluator.scenario import Scenario

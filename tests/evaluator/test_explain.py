@@ -8,8 +8,8 @@ from evaluator_cases import DEEPSEEK_V3, GPT_OSS_20B, QWEN3_30B_A3B, QWEN3_32B, 
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import explain_step
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.pricing.cost_model import KINDS
 from evaluator.scenario import Scenario

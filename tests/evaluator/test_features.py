@@ -11,9 +11,9 @@ from evaluator.evaluate import assumptions_of, capture_requests, unsupported
 from evaluator.features.feature import Feature, PlanWay, SupportPart
 from evaluator.graph import capture_operators
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from store.errors import InputError

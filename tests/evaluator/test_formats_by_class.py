@@ -20,6 +20,7 @@ from evaluator.graph import capture_operators
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.formats import check_precision, linear_format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -29,7 +30,6 @@ from evaluator.inputs.model import (
     ModelSpec,
     MoeMlp,
 )
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario, usual_precision
 

@@ -25,10 +25,9 @@ from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder, workload_record
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile
-from evaluator.inputs.launch import Launch
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Launch, Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest, best_grid, check_images, images_of
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import LengthBin, Workload, with_images

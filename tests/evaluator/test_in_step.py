@@ -10,9 +10,8 @@ from evaluator_cases import QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.inputs.engines.engine_profiles import engine_profile
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.in_step import APART, coarser, ladder_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of, smaller_servers
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, plan_choices
 
 DENSE = load_model("Qwen/Qwen3-32B")[1]

@@ -15,11 +15,11 @@ from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenar
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, GatedDeltaNet, LayerGroup, ModelSpec, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.pricing.memory import transfer_bytes

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.ledger.limits import LARGEST_PLANNED_BATCH, saturated_users
 from evaluator.ledger.matching import measured_model
 

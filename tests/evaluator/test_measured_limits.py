@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.launch import Client
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Plan
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.limits import (
     TOO_FAST_PROMPTS,

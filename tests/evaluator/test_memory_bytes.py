@@ -23,9 +23,9 @@ from evaluator_cases import (
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
 from evaluator.scenario import Scenario

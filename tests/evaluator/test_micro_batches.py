@@ -14,8 +14,8 @@ from evaluator.evaluate import cost_model
 from evaluator.graph.operators import operators_from_json, operators_to_json
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import launchable_by
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
 from evaluator.pricing.occurrence import operator_seconds

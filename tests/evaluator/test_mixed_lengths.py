@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from restated import length_file, rows
 
 from evaluator.evaluate import batch_source, composition_of, cost_model, evaluate_scenario
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of

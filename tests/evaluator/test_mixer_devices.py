@@ -10,8 +10,8 @@ from evaluator.graph.operators import Affine, Operator
 from evaluator.graph.sums import BatchSums, repeated, request_sums
 from evaluator.inputs.devices.calibration_record import calibration_from_json
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.mixer_work import channel_chain, choice_chain, query_chain, scan_chain
 from evaluator.pricing.occurrence import operator_seconds

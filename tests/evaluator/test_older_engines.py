@@ -12,9 +12,9 @@ from shared_data import shared_data
 
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile, fitted_engine, unfitted_engine, with_numbers
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.ledger.deployments import Deployment, central_metrics, deployment_of, engine_of
 from evaluator.ledger.fitting.fit_points import FitPoint, PlayedProbe, fit_points
 from evaluator.ledger.readers import read_measurements

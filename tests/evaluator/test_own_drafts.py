@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs import load_model
 from evaluator.inputs.architectures import spec_from_config
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Plan
 from evaluator.pricing.memory import kv_bytes, weight_bytes
 from evaluator.pricing.occurrence import seen_by
 from store.errors import InputError

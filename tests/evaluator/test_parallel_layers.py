@@ -14,10 +14,10 @@ from evaluator.canonical import canonical
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import _group, load_model
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.restore import restored

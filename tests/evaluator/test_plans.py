@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from store.errors import InputError
 

@@ -8,9 +8,8 @@ import pytest
 from evaluator_cases import QWEN3_30B_A3B, TEST_DEVICE, captured
 
 from evaluator.evaluate import assumptions_of, capture_requests
-from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, linear_format
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, Precision, check_precision, linear_format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from store.errors import InputError

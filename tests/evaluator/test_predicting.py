@@ -10,9 +10,8 @@ import pytest
 from evaluator.evaluate import evaluate_scenario
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import fitted_engine, label_of_engine, unfitted_engine
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.ledger.deployments import Deployment, central_metrics
 from evaluator.ledger.fitting.fit_points import PlayedProbe, fit_points
 from evaluator.ledger.matching import measured_model

@@ -14,11 +14,11 @@ from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.identity import RecordBuilder
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import GatedDeltaNet, TokenIndexer
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.pricing.occurrence import operator_seconds, seen_by

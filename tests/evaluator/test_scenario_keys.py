@@ -27,7 +27,8 @@ from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile, list_engines
-from evaluator.inputs.launch import Client, Launch
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -39,9 +40,7 @@ from evaluator.inputs.model import (
     TokenIndexer,
 )
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, plan_choices
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import Projection, VisionTower
 from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload

@@ -11,8 +11,8 @@ from evaluator.graph import shipped
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.operators import operators_to_json
 from evaluator.graph.shipped import shipped_text
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from tools import shipped_operators
 from tools.shipped_operators import formats_of, steps_of

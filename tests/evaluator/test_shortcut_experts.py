@@ -14,10 +14,10 @@ from evaluator.graph.capture import capture_operators
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import layer_bytes
 from evaluator.restore import restored

@@ -7,7 +7,7 @@ from evaluated_bits import CASES, PHASES, columns_of
 from evaluator_cases import DEEPSEEK_V3, TEST_DEVICE, captured
 
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Plan
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.theoretical import TheoreticalCost
 

@@ -19,9 +19,9 @@ from evaluator.evaluate import assumptions_of, capture_requests, cost_model, eva
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import composed, repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, LayerGroup, MoeMlp, Short, TokenIndexer
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import kv_states, layer_bytes
 from evaluator.pricing.memory import kv_bytes, transfer_bytes

@@ -19,9 +19,8 @@ from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.evaluate import assumptions_of, cost_model, evaluate_scenario
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import EngineProfile, unfitted_engine, with_numbers
-from evaluator.inputs.launch import Client, Launch
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.operators import COLLECTIVE_KINDS
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.occurrence import exchanged_share, expert_loads, operator_seconds, touched_experts

@@ -15,8 +15,8 @@ from evaluated_blocks import evaluate_all
 from evaluator_cases import DEEPSEEK_V3, OPT_125M, QWEN3_30B_A3B, TEST_DEVICE
 from poison import poisoned_where
 
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.plan_search import PlanSearch
-from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.sweep import count_probes, run_sweep

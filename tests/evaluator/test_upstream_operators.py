@@ -10,7 +10,7 @@ from evaluator_cases import ATTENTION_KINDS, QWEN3_30B_A3B, QWEN3_32B, W8A8, cap
 from restated import rows
 
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.plan import Plan
+from evaluator.inputs.launch import Plan
 from evaluator.pricing.occurrence import expert_loads, operator_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 

@@ -11,8 +11,8 @@ from restated import rows as restated_rows
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.step import step_seconds
 from evaluator.pricing.theoretical import TheoreticalCost

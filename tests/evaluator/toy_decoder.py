@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional
 
 from evaluator.graph.capture import CaptureRequest, capture_operators
+from evaluator.inputs.formats import Format
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Format
 
 HALF = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 

@@ -11,10 +11,9 @@ import pytest
 from conftest_cli import sweepdb
 
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.launch import Client
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.launch import Client, Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
-from evaluator.inputs.precision import Precision
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.predicting import asked_of, evaluated, predicted
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, moving_bytes_per_s, pair_times, transfer_ms

@@ -13,7 +13,7 @@ from queries_stores import changed, mission_records, read_rows, write_sweep
 import queries
 from cli.render.answers import header_lines
 from queries.scope_list import stored_scopes
-from queries.scoping.groups import SERVICE, joined
+from queries.scoping.groups import SERVICE, joined_services
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -169,7 +169,7 @@ def test_a_title_names_a_client_only_where_its_lengths_are_not_the_usual_ones(tm
     url = address(tmp_path)
     write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": shortest}), key="1")
     (title,) = queries.open(url).best().scope
-    assert title == f"{DENSE[0]} · 3500/1500 · BF16 · physical · vllm{said}"
+    assert title == f"{DENSE[0]} · 3500/1500 · BF16 · vllm{said}"
 
 
 def test_rows_that_state_no_client_stand_beside_each(tmp_path):
@@ -242,5 +242,5 @@ def test_joined_services_are_the_largest_sets_that_agree(stated):
         if agrees(chosen)
     }
     largest = {one for one in unions if not any(one < other for other in unions)}
-    assert set(joined(one_each)) == largest
-    assert len(joined(one_each)) == len(largest)
+    assert set(joined_services(one_each)) == largest
+    assert len(joined_services(one_each)) == len(largest)

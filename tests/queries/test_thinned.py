@@ -37,7 +37,7 @@ from store.reading import read_state, read_transaction
 from store.schema.probe_columns import DERIVED_COLUMNS, STEPS
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 from store.writing.voiding import void
-from sweepdb.thinning import thin_parts
+from sweepdb.upkeep import thin_parts
 from sweepdb.web.pool import SessionPool
 
 SUFFICED = sorted(name for name, one in reports().items() if "winners" in one.reads and one.part_of is None)

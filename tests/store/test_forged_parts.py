@@ -27,7 +27,7 @@ from store.parts import adopt_parts, compact_parts, part_shelf, register_part, w
 from store.sealing import list_parts, seal, snapshots
 from store.upkeep import check_store
 from sweepdb.sharing import export_bundle
-from sweepdb.thinning import thin_parts
+from sweepdb.upkeep import thin_parts
 
 QUESTION = Question(report="best")
 

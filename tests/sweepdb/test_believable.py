@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.identity import RecordBuilder
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Launch
-from evaluator.inputs.precision import Precision
 from evaluator.scenario import Scenario
 from evaluator.serving.models import list_serving_models
 from queries.bundles import Bundle

@@ -6,8 +6,8 @@ import pytest
 
 import sweepdb
 from evaluator.inputs.cache_parts import kept_parts, stated_format, with_parts
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.models import load_model
-from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import transfer_bytes
 from store.errors import InputError
 from sweepdb.launching.reading.command_lines import read_words

@@ -14,8 +14,8 @@ from shared_data import shared_data
 
 import sweepdb
 from evaluator.evaluate import unsupported
+from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.request import planned_scenarios
 from store.errors import InputError

@@ -20,8 +20,8 @@ from store.reading import read_transaction
 from store.schema.sql_tables import PART_THINNED
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
-from sweepdb import thinning
-from sweepdb.thinning import thin_parts, winner_faults
+from sweepdb import upkeep
+from sweepdb.upkeep import thin_parts, winner_faults
 
 RECORDS = [record for record in islice(scenarios(), 60) if record.status == "ok" and record.formula_version == 2][:9]
 LAST = 40
@@ -29,7 +29,6 @@ LAST = 40
 
 @pytest.fixture
 def shelf(request, tmp_path, monkeypatch):
-    """Where parts lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(
         "SWEEPDB_PARTS", str(tmp_path / "parts") if request.param == "folder" else "memory://bucket/thin"
@@ -148,14 +147,14 @@ def test_check_names_a_file_that_holds_other_rows_than_can_win(sqlite_url, tmp_p
 @pytest.mark.parametrize(("store", "shelf"), [("sqlite", "folder")], indirect=True)
 def test_a_part_that_was_compacted_meanwhile_gets_no_file(store, monkeypatch):
     filled(store)
-    real = thinning.write_thinned
+    real = upkeep.write_thinned
 
     def late(location, shelf, part):
         file = real(location, shelf, part)
         compact_parts(location)
         return file
 
-    monkeypatch.setattr(thinning, "write_thinned", late)
+    monkeypatch.setattr(upkeep, "write_thinned", late)
     with pytest.raises(StoreError, match="A compaction has replaced a part"):  # the second part has no block any more
         thin_parts(store.location)
     assert named(store) == []
@@ -173,7 +172,7 @@ def test_a_disk_that_is_full_leaves_no_file_behind(sqlite_url, tmp_path, monkeyp
         def full(*_):
             raise duckdb.IOException("No space left on device")
 
-        monkeypatch.setattr(thinning, "rows_written", full)
+        monkeypatch.setattr(upkeep, "rows_written", full)
         with pytest.raises(StoreError, match="No space left"):
             thin_parts(store.location)
         assert named(store) == []

@@ -1,6 +1,4 @@
-"""Exact affine forms of traced numbers: solved in rationals from five points and verified at a sixth.
-
-An extent that is not affine in (1, T, B, A, R) is an error here, never an approximation."""
+"""Exact affine forms in (1, T, B, A, R): solved in rationals from five points, verified at a sixth."""
 
 from __future__ import annotations
 
@@ -13,13 +11,12 @@ from store.errors import SweepdbError
 
 
 class NotAffineError(SweepdbError):
-    """A traced extent does not follow the affine form that the other points fixed: a bug in a block, not in the
-    input."""
+    """A bug in a block, not in the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One traced batch: new tokens, rows of logits, attended pairs, keys read."""
+    """New tokens, rows of logits, attended pairs, keys read."""
 
     tokens: int
     sequences: int
@@ -28,7 +25,7 @@ class Point:
 
 
 def trace_points(unit: int) -> tuple[Point, ...]:
-    """A base point, one step along each axis, and a further point to verify at; tokens are multiples of `unit`."""
+    """A base, one step along each axis, and a point to verify at; tokens are multiples of `unit`."""
     base = Point(tokens=4 * unit, sequences=2, pairs=40 * unit, keys=8 * unit)
     return (
         base,
@@ -41,7 +38,7 @@ def trace_points(unit: int) -> tuple[Point, ...]:
 
 
 def fitted(points: Sequence[Point], values: Sequence[Rational], what: str) -> Affine:
-    """The affine form through the first five values; the sixth must agree exactly."""
+    """From the first five values; the sixth must agree exactly."""
     first = values[0]
     if values.count(first) == len(values):
         return Affine(first)
@@ -57,15 +54,15 @@ def fitted(points: Sequence[Point], values: Sequence[Rational], what: str) -> Af
     constant = first - above_constant(base)
     if constant + above_constant(points[5]) != values[5]:
         raise NotAffineError(f"{what} is not affine in tokens, sequences, pairs and keys")
-    return Affine(_whole(constant), tokens, sequences, pairs, keys)
+    return Affine(as_whole(constant), tokens, sequences, pairs, keys)
 
 
 def _quotient(difference: Rational, step: int) -> Rational:
     # Integers stay integers: fractions cost tens of times more, and most slopes are whole.
     if isinstance(difference, int) and difference % step == 0:
         return difference // step
-    return _whole(Fraction(difference) / step)
+    return as_whole(Fraction(difference) / step)
 
 
-def _whole(value: Rational) -> Rational:
+def as_whole(value: Rational) -> Rational:
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

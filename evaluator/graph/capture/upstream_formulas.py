@@ -1,12 +1,13 @@
-"""Work of the operators that only upstream's graphs have, verified against its tables of operators.
+"""Work of operators that only upstream has, verified against its tables.
 
-Imported by the recorder, so that they are registered beside the others (formulas)."""
+The recorder imports it for registration."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
 
+from evaluator.graph.capture.affine_fit import as_whole
 from evaluator.graph.capture.formulas import (
     HALF_BITS,
     SOFTMAX_FLOPS_PER_SCORE,
@@ -23,15 +24,11 @@ BLOCK_TOKENS = 128
 PROJECTION_LAUNCHES = 16  # one launch and the fixed cost of fifteen more
 
 
-def _whole(value: Rational) -> Rational:
-    return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value
-
-
 def _tables(keys: int, sequences: int) -> Rational:
-    """Bytes of block table, first tokens and lengths: blocks of 128 tokens, half of the last one in the mean."""
+    """Bytes of block table, first tokens and lengths; blocks of 128 tokens, the last half full."""
     # 1 request of 4,251 tokens: 34 blocks, 2 first tokens, 2 lengths: 304 bytes; here (33.7 + 1 + 3) x 8 = 301.7.
     entries = Fraction(keys, BLOCK_TOKENS) + Fraction(sequences, 2) + 3 * sequences + 1
-    return _whole(INDEX_BYTES * entries)
+    return as_whole(INDEX_BYTES * entries)
 
 
 @formula("pad")
@@ -147,7 +144,7 @@ def _indexed_attention(call: Call) -> Work:
         matrix_flops=2 * scores * (head_dim + value_dim),
         matrix_dtype=kv_dtype or "bf16",
         vector_flops=(SOFTMAX_FLOPS_PER_SCORE + extra + 2 * factor) * scores + factor * call.result.numel(),
-        bytes_read=_whole(
+        bytes_read=as_whole(
             size_bytes(query) + bits_bytes(keys * entry, bits) + _tables(keys, sequences) + 3 * INDEX_BYTES * quantised
         ),
         bytes_written=result,
@@ -196,7 +193,7 @@ def _latent_core(call: Call) -> Work:
         kind="mla_prefill" if trace == "prefill" else "mla_decode",
         matrix_flops=2 * tokens * projected + 2 * scores * core,
         vector_flops=SOFTMAX_FLOPS_PER_SCORE * scores,
-        bytes_read=_whole(
+        bytes_read=as_whole(
             size_bytes(query) + 2 * projected + bits_bytes(keys * (rank + rope), kv_bits) + _tables(keys, sequences)
         ),
         bytes_written=size_bytes(call.result),

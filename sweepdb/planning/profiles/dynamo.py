@@ -1,6 +1,8 @@
-"""Dynamo's profile: two folders of raw_data.npz and the same numbers as two JSON files, either of which it reads.
+"""Profiles of SLA planners that interpolate: prefill by prompt length, decode over a cache that is filled.
 
-Points of decode are stored rows, since Dynamo turns a share of the cache back into a number of requests."""
+Dynamo reads two folders of raw_data.npz, or the same numbers as two JSON files; its points of decode are stored rows,
+since it turns a share of the cache back into a number of requests. Infera reads one JSON file with decode on a full
+grid of context and cache."""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sweepdb.planning.profiles.interpolated import prompt_curve, room_notes, stored_points, usage
+from sweepdb.planning.profiles.interpolated import prompt_curve, room_notes, step_surface, stored_points, usage
 from sweepdb.planning.profiles.planner import Planner, Profile, ProfileSource, number_kept
 
 _LEAST_PROMPTS = 4  # Dynamo's first interpolation is cubic
 
 
-def _profile(source: ProfileSource) -> Profile:
+def _of_dynamo(source: ProfileSource) -> Profile:
     curve = prompt_curve(source.rows["prefill"], least=_LEAST_PROMPTS)
     points, room = stored_points(source.rows["decode"])
     prefill: dict[str, list[float]] = {
@@ -60,4 +62,28 @@ def _json(document: object) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
-PLANNERS = {"dynamo": Planner(title="Dynamo's SLA planner", phases=("prefill", "decode"), make=_profile)}
+def _of_infera(source: ProfileSource) -> Profile:
+    curve, surface = prompt_curve(source.rows["prefill"], least=2), step_surface(source.rows["decode"])
+    document = {
+        "prefill": {
+            "isl": curve.lengths,
+            "ttft_ms": curve.ttft_ms,
+            "thpt_per_gpu": curve.tokens_per_s_per_device,
+        },
+        "decode": {
+            "kv_usage": surface.kv_usage,
+            "context_length": surface.context_length,
+            "itl_ms": surface.itl_ms,
+            "thpt_per_gpu": surface.tokens_per_s_per_device,
+            "max_kv_tokens": surface.room.tokens,
+        },
+        "prefill_engine_num_gpu": source.rows["prefill"][0].num_devices,
+        "decode_engine_num_gpu": source.rows["decode"][0].num_devices,
+    }
+    return Profile(files={"profile.json": _json(document)}, unsaid=room_notes(surface.room))
+
+
+PLANNERS = {
+    "dynamo": Planner(title="Dynamo's SLA planner", phases=("prefill", "decode"), make=_of_dynamo),
+    "infera": Planner(title="Infera's SLA planner", phases=("prefill", "decode"), make=_of_infera),
+}

@@ -21,8 +21,14 @@ from store.light_dataclass import dataclass
 from store.whole_files import write_folder
 from sweepdb.length_scope import with_lengths
 from sweepdb.planning.profiles.chosen_rows import rows_of_plan
-from sweepdb.planning.profiles.planner import Planner, ProfileRow, ProfileSource, served_name
-from sweepdb.planning.profiles.profile_options import ALSO_ASKED, profile_options
+from sweepdb.planning.profiles.planner import (
+    ALSO_ASKED,
+    Planner,
+    ProfileRow,
+    ProfileSource,
+    profile_options,
+    served_name,
+)
 from sweepdb.planning.ranking import number_of
 from sweepdb.sessions import open_session
 

@@ -1,4 +1,6 @@
-"""KEDA's ScaledObject: replicas by the requests in flight and by the cache, as the engine's own metrics count them."""
+"""Autoscaling of replicas by the requests that each holds: KEDA's ScaledObject, and a piece of a Ray Serve config.
+
+KEDA reads requests in flight and the cache, as the engine's own metrics count them; Serve counts by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from sweepdb.watching import METRICS, EngineMetrics, metrics_of
 PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
 
 
-def _profile(source: ProfileSource) -> Profile:
+def _of_keda(source: ProfileSource) -> Profile:
     held, metrics = held_load(source), _metrics_of(source)
     whole = f',{metrics.part_label}=""' if metrics.part_label else ""
     chosen = f'{{model_name="{source.of_instances[0].model}"{whole}}}'
@@ -80,8 +82,33 @@ def as_yaml(*documents: object) -> bytes:
     return yaml.safe_dump_all(documents, sort_keys=False, width=1000).encode()
 
 
+def _of_ray(source: ProfileSource) -> Profile:
+    held = held_load(source)
+    document = {
+        "deployments": [
+            {
+                "name": source.deployment,
+                "max_ongoing_requests": held.most,
+                "autoscaling_config": {
+                    "min_replicas": source.min_replicas,
+                    "max_replicas": source.max_replicas,
+                    "target_ongoing_requests": threshold(held.target),
+                },
+            }
+        ]
+    }
+    place = (
+        "Put the deployment into the application of your Serve config; in LLMConfig the same two keys stand under"
+        " deployment_config."
+    )
+    return Profile(files={"serve.yaml": as_yaml(document)}, unsaid=(place, *held.unsaid))
+
+
 PLANNERS = {
     "keda": Planner(
-        title="KEDA", phases=("aggregated",), make=_profile, loads=True, limits=True, takes=(*REPLICAS, "namespace")
-    )
+        title="KEDA", phases=("aggregated",), make=_of_keda, loads=True, limits=True, takes=(*REPLICAS, "namespace")
+    ),
+    "ray": Planner(
+        title="Ray Serve's autoscaler", phases=("aggregated",), make=_of_ray, loads=True, limits=True, takes=REPLICAS
+    ),
 }

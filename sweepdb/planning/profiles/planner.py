@@ -4,9 +4,11 @@ A planner is a module beside this one with `PLANNERS`, names to a `Planner`; it 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from queries.asking import PARTS, Declared, declared, option_table
 from store.errors import InputError
 from store.light_dataclass import dataclass
 
@@ -128,3 +130,14 @@ def evaluate_command(row: ProfileRow, phase: str, **changed: object) -> str:
 
 def price_command(source: ProfileSource) -> str:
     return f"Enter one: sweepdb prices set {source.of_instances[0].device} `usd_per_device_hour=USD`."
+
+
+ALSO_ASKED = ("price_date", "as_predicted")
+_OF_ARRIVALS_ALONE = "tbt_limit"  # rows have no such time
+
+
+@functools.cache
+def profile_options() -> Mapping[str, Declared]:
+    wanted = [item.keyword for part in ("scope", "limits") for item in declared(PARTS[part])]
+    table = option_table()
+    return {name: table[name] for name in (*wanted, *ALSO_ASKED) if name != _OF_ARRIVALS_ALONE}
