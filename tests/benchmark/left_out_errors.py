@@ -5,8 +5,9 @@
 `scheme` is `pair` (a device and a model left out within the laboratories), `source` (all points of one source of others'
 servers left out) or `learned` (the points that the shipped statements were learned from). A line has the shares of
 points within the stated median and p90, and of measured values that are at most what `--confidence` 0.5, 0.8 and 0.9
-take for them. `each` says what counts alike: points, servers or sources. With `--unseen-widths` (minutes) pairs are
-left out of what widens statements, too. The figures of docs/explanation/expected-errors.md and accuracy.md."""
+take for them, and the median errors of predictions and of what `--confidence 0.5` takes for them. `each` says what
+counts alike: points, servers or sources. With `--unseen-widths` (minutes) pairs are left out of what widens statements,
+too. The figures of docs/explanation/expected-errors.md and accuracy.md."""
 
 from __future__ import annotations
 
@@ -51,8 +52,10 @@ def say_shares(points: Judged, weights: Sequence[float] | None = None, **about: 
         "within_p90": float(np.average(sizes[:, 0] <= sizes[:, 2], weights=weights)),
         **kept,
     }
+    shifted = [100 * abs(math.expm1(quantiles[LEVELS.index(0.5)] - ratio)) for ratio, _, _, quantiles in points]
     figures = {
         "measured_median_ape": float(np.median(sizes[:, 0])),
+        "shifted_median_ape": float(np.median(shifted)),
         "stated_median_ape": float(np.median(sizes[:, 1])),
         "stated_p90_ape": float(np.median(sizes[:, 2])),
     }
