@@ -1,4 +1,4 @@
-"""Options that several commands share, and the parsing of joined lists. No command here."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OutputOption = Annotated[
 
 
 def parse_sizes(text: str | None, option: str) -> tuple[int, ...] | None:
-    """`1,2,4` as numbers; an empty list stands for powers of two; None was not given."""
+    """`1,2,4`; empty: powers of two; None: not given."""
     if text is None:
         return None
     try:
@@ -57,7 +57,7 @@ def parse_sizes(text: str | None, option: str) -> tuple[int, ...] | None:
 
 
 def parse_rates(text: str | None, option: str) -> tuple[float, ...] | None:
-    """`0.9,0.6` as numbers; None was not given."""
+    """`0.9,0.6`; None: not given."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The formula versions: raised by hand when stored numbers change meaning or value. Not the program's version."""
+"""Formula versions: raised by hand when stored numbers change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings a store to this program and checks it whole: rows, identities, thinned files, and the views that it shows."""
+"""Upgrades a store and checks it whole."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MOST_FAULTS = 20
 
 
 def upgrade_store(url: str | None) -> UpgradeReport:
-    """Bring a store to the current revision; at it already, lay views of another program down anew."""
+    """At the newest revision, renews another program's views."""
     report = run_revisions(url)
     return report if report.before != report.after else replace(report, views=renew_views(parse_url(url)))
 
 
 def check_store(location: StoreLocation) -> CheckReport:
-    """Check a store, its snapshots and thinned files included; without faults it is whole and what was evaluated."""
+    """With snapshots and thinned files; no faults: whole, and as evaluated."""
     report = check_rows(location)
     forged = list(_identity_faults(location))
     if more := len(forged[_MOST_FAULTS:]):
@@ -50,6 +50,6 @@ def _identity_faults(location: StoreLocation) -> Iterator[str]:
 
 
 def _view_faults(location: StoreLocation) -> Iterator[str]:
-    """Views that are missing or of another program, a sentence each."""
+    """Missing, or another program's."""
     for name in differing_views(location):
         yield f"The view {name} is not what this program lays down: run `sweepdb db upgrade{location.argument}`."

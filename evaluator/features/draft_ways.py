@@ -1,4 +1,4 @@
-"""Drafts: a model's own layers, layers beside it, and whole models that draft for others."""
+"""Drafts: the model's own layers, layers beside it, and whole models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Works a thing out of objects once, for as long as the very same objects come again.
-
-Operators, models and cost models are frozen, and shared by the scenarios of a sweep; hashing one costs more than what
-is made of it."""
+"""Memoises by identity: hashing frozen operators and models costs more than what is made of them."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ _Made = TypeVar("_Made")
 
 
 class SameObjects(Generic[_Objects, _Made]):
-    """A pure function of objects that are told apart by identity. They are held, so that no other gets their place."""
+    """Objects are held, so that no other gets their address."""
 
     def __init__(self, make: Callable[_Objects, _Made], *, most: int = 512) -> None:
         self._make = make

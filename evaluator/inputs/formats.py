@@ -1,4 +1,4 @@
-"""Number formats by name: the seeds' linear and attention actions and the formats engines serve in."""
+"""Number formats by name: the seeds' actions, and what engines serve in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.schema import Convention
 
 
 def _format(line: Mapping[str, str]) -> Format:
-    """A line of formats.csv: `scaled` as it computes, or `widened` on the vector unit before the product."""
+    """`scaled` computes as it is, `widened` is converted on the vector unit first."""
     return Format(
         name=line["name"],
         compute=line["compute"],
@@ -43,7 +43,7 @@ GROUP_SIZES = (1, 8192)
 
 
 def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Convention = "physical") -> Format:
-    """The format called `name`. Upstream runs FP8 and W8A16 linears exactly as W8A8 (see docs/reference/seeds.md)."""
+    """Upstream runs FP8 and W8A16 linears as W8A8 (docs/reference/seeds.md)."""
     key = name.upper()
     if key in {"DISABLED", "BF16"}:
         return BF16
@@ -62,9 +62,9 @@ def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Conventi
 
 
 def slow_formats(device: DeviceProfile, precision: Precision, convention: Convention) -> tuple[str, ...]:
-    """A sentence for each format that this device computes more slowly than 16 bits, which nobody would choose.
+    """A sentence for each format that is slower here than 16 bits.
 
-    gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that products of W8A8 take fifteen times those of BF16."""
+    gb300: int8 at 165 TFLOP/s, bf16 at 2,500, so W8A8 products take fifteen times those of BF16."""
     rates = dict(device.matrix_flops_per_s)
     wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
     size = precision.mxfp4_group_size
@@ -78,7 +78,7 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
 
 
 def widened_formats(device: DeviceProfile, precision: Precision) -> tuple[str, ...]:
-    """A sentence for each format of products that this device has no arithmetic for, as engines serve it there.
+    """A sentence for each format of products that this device has no arithmetic for.
 
     MXFP4 names weights, which most devices multiply in other formats."""
     forms = map(linear_format, precision.weights)

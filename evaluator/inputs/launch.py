@@ -1,10 +1,9 @@
-"""Who asks a server, and how it was started: the choices beside model, device and plan that decide its latencies."""
+"""Client and launch options that change latencies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 # How tokens fall on experts: a distribution that kernels were measured under, or load_F: the busiest device of a group
 # gets F times the tokens of the mean one.
@@ -15,9 +14,7 @@ MOST_LOAD = 64.0
 
 
 def busiest_load(routing: Routing) -> float:
-    """Tokens of the busiest device over those of the mean one, where a routing states them by a number.
-
-    A text that is neither a known distribution nor such a number is an error."""
+    """Load of the busiest device over the mean; texts must be a known distribution or a number."""
     if routing in ROUTINGS:
         return 1.0
     try:
@@ -34,8 +31,7 @@ def busiest_load(routing: Routing) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """Who asks: lengths are uniform in [shortest, 1] of nominal, and prompt-first engines look for new requests every
-    `poll_steps` decode steps."""
+    """Lengths are uniform in [shortest, 1] of nominal; prompt-first engines poll every `poll_steps` decode steps."""
 
     shortest: float = 1.0
     prompts_per_user: int = 10
@@ -44,10 +40,9 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a server was started. Its token budget is the workload's, which every serving model reads.
+    """`seats` caps sequences (None: no cap); `wait_steps` are decode steps that a prompt waits for others.
 
-    `seats` is the most sequences it serves at once (None: as many as ask), `wait_steps` the decode steps that a prompt
-    waits for others to join it, `compile` whether its kernels are those of a compiled graph."""
+    The token budget is the workload's, since every serving model reads it."""
 
     seats: int | None = None
     wait_steps: int = 0

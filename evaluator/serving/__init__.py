@@ -1,4 +1,4 @@
-"""Serving formulas: from step times to TTFT, TPOT, makespan."""
+"""From step times to TTFT, TPOT and makespan."""
 
 from __future__ import annotations
 

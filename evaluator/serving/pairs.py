@@ -6,9 +6,11 @@ tests hold both to each other."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
+
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,4 @@
-"""Own runs at a rate in an answer about simulated loads, and notes of the runs of any answer."""
+"""Own runs at a rate in answers about simulated loads, and notes of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TPOT = "tpot_exclusive_ms"
 
 
 def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[int]) -> Answer:
-    """An answer with what runs at rates say, and notes of runs that say nothing and of failed starts."""
+    """Also of runs that say nothing, and of failed starts."""
     if runs.at_rates is not None:
         answer = _with_runs_at_rates(answer, runs.at_rates)
     failed = failed_notes(answer, runs.failed(scenarios))
@@ -35,7 +35,7 @@ def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[in
 
 
 def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
-    """An answer that says how each row stands to runs at rates, and in its header what they changed."""
+    """How rows stand to runs, and what runs changed."""
     answer = replace(answer, notes=(*answer.notes, *silent_notes(lessons.unpredicted)))
     by_key = {one.scenario[:KEY_LENGTH]: one for one in lessons.steps.values()}
     places = [place for place, name in enumerate(answer.columns) if name == "scenario"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         FORMULA_MODELS,
         FORMULAS,
         TIER_PLACES,
+        USUAL_CONVENTION,
         Convention,
         Family,
         Phase,

@@ -1,4 +1,4 @@
-"""Requests beyond what a model, its devices or an engine can do: refused before anything is evaluated or stored."""
+"""Refuses, before anything is evaluated, what model, device or engine cannot do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GIB = 2**30
 
 
 def check_possible(options: SweepOptions, parts: Sequence[SweepRequest]) -> None:
-    """Refuse lengths beyond the model's positions, and formats that no kernel of the engine multiplies on a device."""
+    """Lengths beyond the model's positions, and formats without a kernel."""
     if options.convention == "upstream":
         return
     for part in parts:

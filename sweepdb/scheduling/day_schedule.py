@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Candidate:
     """A deployment whose replicas carry the day: how many serve, by the way they are scaled.
 
-    Where it serves prefill and decode apart, it is the prefill instance, with the decode instance beside it."""
+    Where serving is disaggregated, it is the prefill instance, with the decode instance beside it."""
 
     device: str
     plan: str

@@ -1,4 +1,4 @@
-"""Values of a schedule where nothing else is asked."""
+"""Defaults of a schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Usual(NamedTuple):
-    """Minutes, replicas, and the share of requests within the limits."""
+    """Minutes, replicas, and attainment."""
 
     attainment: float = 0.95
     start_up: int = 5

@@ -181,7 +181,7 @@ def test_only_the_source_that_wrote_sizes_twice_is_repaired():
 
 def test_data_parallel_attention_follows_from_how_experts_are_split():
     # Eight ranks of experts behind attention that is split in two: four replicas.
-    found = deployment_of(record(model="deepseek-ai/DeepSeek-V3", decode=SideRecord(tp=2, ep=8)))
+    found = deployment_of(record(model="Qwen/Qwen3-30B-A3B", decode=SideRecord(tp=2, ep=8)))
     assert found.plan == Plan(tp=2, dp=4, ep=8)
     assert found.users_of_replica == 2
 
@@ -225,7 +225,7 @@ def test_a_batch_limit_is_no_concurrency():
     side = SideRecord(tp=2, batch_size=24.0)
     assert rule_of(record(concurrency=None, decode=side)) == "concurrency not stated"
     # A step measured alone is one of its batch: 24 sequences on each of two replicas.
-    alone = record(model="deepseek-ai/DeepSeek-V3", mode="decode", concurrency=None, decode=replace(side, dp=2, ep=4))
+    alone = record(model="Qwen/Qwen3-30B-A3B", mode="decode", concurrency=None, decode=replace(side, dp=2, ep=4))
     assert deployment_of(alone).users == 48
 
 
@@ -399,7 +399,7 @@ def test_replicas_behind_one_address_share_the_users():
 
 def test_a_server_that_may_be_two_sides_is_not_predicted():
     """A router that only counts its workers."""
-    assert rule_of(record(mode=None)) == "not known whether prefill and decode are apart"
+    assert rule_of(record(mode=None)) == "not known whether it is disaggregated"
 
 
 @pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])

@@ -1,4 +1,4 @@
-"""Ranges of the numbers of an engine, its client and its points; what a name may be."""
+"""Ranges of engine, client and point numbers, and valid names."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +18,7 @@ from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts
 from evaluator.pricing.occurrence import operator_seconds
 from evaluator.pricing.step import halved_seconds
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from store.light_dataclass import dataclass
 
 SPACING = 128
 PROMPT_STRETCHES = 8
