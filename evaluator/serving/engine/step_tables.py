@@ -208,7 +208,7 @@ def exchanged_once(operators: Sequence[Operator]) -> tuple[Operator, ...]:
 
     They go in the experts' format where that is NVFP4, and come back as one sum from each device.
     Of R devices a token's k experts reach R (1 - (1 - 1/R)^k) under even routing; operators move k rows in 16 bits.
-    Source: TensorRT-LLM's exchange after quantisation (tensorrt_llm/_torch/modules/fused_moe, `use_postquant_alltoall`).
+    Source: TensorRT-LLM's exchange when quantised (tensorrt_llm/_torch/modules/fused_moe, `use_postquant_alltoall`).
     DeepEP sends as often: its times on H100 and H200 are nearer so (tests/evaluator/test_step_tables.py)."""
     narrow = any(one.weight_format == NVFP4 and one.experts is not None for one in operators)
     return tuple(
