@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from statistics import median
+
+import duckdb
+import numpy as np
 import pytest
+from shared_data import shared_data
 
 from evaluator.graph.operators import Affine, CollectiveExtents, ExpertExtents, Operator
+from evaluator.graph.sums import BatchSums
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.pricing.calibrated import calibrated_cost
+from evaluator.pricing.occurrence import operator_seconds
 from evaluator.serving.engine.step_tables import exchanged_once, gathered_once
 
 
@@ -51,3 +61,32 @@ def test_a_token_goes_once_to_each_device_of_its_experts(held_in, narrower):
     ]
     moved = [float(one.collective.payload_bytes.tokens) for one in exchanged_once(before) if one.collective]
     assert moved == pytest.approx([narrower * 3.5995 * 14336, 3.5995 * 14336, 8 * 14336], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("device", "of_rows", "once"), [("h100_sxm", 46.3, 17.6), ("h200_sxm", 44.8, 15.8), ("b200_sxm", 28.2, 29.8)]
+)
+def test_deepep_sends_a_token_once(device, of_rows, once):
+    """Median error in percent over DeepEP's measured exchanges of prompts by eight devices: dispatch and combine of 256 to
+    16,384 tokens each, with the fastest number of multiprocessors."""
+    table = shared_data("kernels_by_engine", device) / "wideep_deepep_normal_perf--sglang--0.5.12.parquet"
+    times = "dispatch_transmit_us + dispatch_notify_us + combine_transmit_us + combine_notify_us"
+    rows = duckdb.sql(
+        f"SELECT hidden_size, num_topk, num_experts, num_token, min({times}) FROM '{table}' "
+        "WHERE num_token BETWEEN 256 AND 16384 GROUP BY ALL ORDER BY ALL"
+    ).fetchall()  # fmt: skip
+    cost = calibrated_cost(load_device(device))
+    found = {"rows": [], "once": []}
+    for hidden, copies, count, tokens, measured in rows:
+        sent = replace(experts(8, "exchange"), experts=count, local_experts=count // 8, experts_per_token=copies)
+        moved = CollectiveExtents(group_size=8, stride=1, payload_bytes=Affine(tokens=2 * copies * hidden))
+        both = [replace(exchange(f"mlp.{way}", "all_to_all", sent), collective=moved) for way in ("dispatch", "gather")]
+        each = np.array([float(tokens)])
+        sums = BatchSums(tokens=each, sequences=each, pairs=each, keys=each)
+        for name, some in (("rows", both), ("once", exchanged_once(both))):
+            seconds = sum(operator_seconds(one, cost, sums).total()[0] for one in some)
+            found[name].append(abs(1e6 * seconds / measured - 1.0))
+    assert len(rows) == 126
+    assert {name: 100 * median(errors) for name, errors in found.items()} == pytest.approx(
+        {"rows": of_rows, "once": once}, abs=0.5
+    )
