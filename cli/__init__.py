@@ -1,1 +1,1 @@
-"""The command line: translates options into calls and renders results. The only package that prints."""
+"""Translates options into calls and renders results; only here is anything printed."""

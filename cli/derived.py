@@ -1,4 +1,4 @@
-"""Options of a command from their declaration: parameters for Typer, and names in errors as the user typed them."""
+"""Typer parameters from declared options, and their names in errors as typed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
 OLD_FLAGS: dict[str, str] = {}  # of the commands that were built, with what each is called today
 _Signed = Callable[[Mapping[str, "Declared"]], Callable[..., Any]]
 _SIGNED: dict[Callable[..., Any], tuple[Mapping[str, Declared], _Signed]] = {}  # commands with declared options
-_FLAGS = {"compile=True": "--compile", "compile=False": "--eager", "during=None": "--for"}  # as no keyword is spelled
+_FLAGS = {
+    "serving_model": "--engine",
+    "compile=True": "--compile",
+    "compile=False": "--eager",
+    "during=None": "--for",
+}  # as no keyword is spelled
 
 
 def spelled(keyword: str) -> str:
@@ -23,18 +28,19 @@ def spelled(keyword: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """A sentence whose `keyword` and `keyword=value` are options of the command line."""
+    """`keyword` and `keyword=value` become options of the command line."""
 
     def option(match: re.Match[str]) -> str:
         keyword, value = match.groups()
-        return _FLAGS.get(f"{keyword}={value}") or spelled(keyword) + (f" {value}" if value else "")
+        named = _FLAGS.get(f"{keyword}={value}")
+        return named or _FLAGS.get(keyword, spelled(keyword)) + (f" {value}" if value else "")
 
     # Text without keywords stays the piece that it is: a terminal draws tables in its own way.
     return _NAMED.sub(option, text) if _NAMED.search(text) else text
 
 
 def _flags(keyword: str, item: Declared) -> tuple[str, ...]:
-    """An option as it is typed, and as it was called once."""
+    """Today's name and old ones."""
     names = (item.option.flag,) if item.option.flag else (spelled(keyword), *item.option.also)
     return (*names, *map(spelled, item.option.was))
 
@@ -48,9 +54,9 @@ def _derived(keyword: str, item: Declared, written: Mapping[str, Any]) -> inspec
 def with_parameters(
     table: Mapping[str, Declared], written: Mapping[str, Any], *, after: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A command with its own parameters, and behind `after` the declared options in place of **options.
+    """Declared options replace **options, behind `after`.
 
-    `written` are those that a command line writes otherwise than Python."""
+    `written` are those that a command line writes otherwise."""
     OLD_FLAGS.update({spelled(old): spelled(key) for key, item in table.items() for old in item.option.was})
 
     def of_command(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,9 +84,9 @@ def with_parameters(
 
 
 def as_typer_reads(command: Callable[..., Any], words: frozenset[str] | None) -> Callable[..., Any]:
-    """A command with all its declared options, or with those alone that are among the `words` of a line.
+    """All declared options, or only those among the line's `words`.
 
-    Typer takes 0.3 ms for each option, whether anybody types it or not, and commands have a hundred."""
+    Typer takes 0.3 ms an option, and commands have a hundred."""
     if command not in _SIGNED:
         return command
     table, signed = _SIGNED[command]
@@ -91,7 +97,7 @@ def as_typer_reads(command: Callable[..., Any], words: frozenset[str] | None) ->
 
 
 def _optional(hint: Any) -> Any:  # noqa: ANN401  a type hint is of no one type
-    """None stands for what was not given, so that a default is stated once, where the option is declared."""
+    """None: not given, so that defaults are stated once."""
     kinds = [kind for kind in plain_types(hint) if kind is not type(None)]
     return kinds[0] | None
 

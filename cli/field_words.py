@@ -1,8 +1,9 @@
-"""Other programs' words for options, and what an unknown option is answered with: one that means the same."""
+"""Other programs' words for options, suggested for unknown ones."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -50,7 +51,7 @@ _ASKING = ("plan", "evaluate", "query")
 
 
 def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tuple[str, str]:  # noqa: ANN401  Typer's own
-    """The error about an option that a command lacks, and what to type in its place."""
+    """With what to type instead."""
     command = context.command_path
     wrong = f"{command} has no option {typed}."
     word = typed.lstrip("-").replace("_", "-")
@@ -61,13 +62,15 @@ def unknown_option(typed: str, context: Any, commands: Mapping[str, Any]) -> tup
     known = _options(context.command)
     for meant in (word, *WORDS.get(word, ())):
         if meant in known and meant != word:
-            return wrong, f"Type --{meant} in its place ({known[meant]})."
+            return wrong, f"Type --{meant} in its place ({re.split('[:;]', known[meant])[0]})."
     elsewhere = [
         f"sweepdb {name} has {_newest(commands[name], meant)}"
         for name in _ASKING
         if name != context.command.name and name in commands
         for meant in _first((word, *WORDS.get(word, ())), _options(commands[name]))
     ]
+    if elsewhere and command == "sweepdb":
+        return wrong, f"Type it behind a command: {elsewhere[-1].replace(' has ', ' ... ')}"
     if elsewhere:
         return wrong, f"{'; '.join(elsewhere)}. {command} --help lists what this command takes."
     alike = difflib.get_close_matches(word, known, n=3, cutoff=_ALIKE)
@@ -80,7 +83,7 @@ def _first(wanted: tuple[str, ...], known: Mapping[str, str]) -> Iterator[str]:
 
 
 def _newest(command: Any, name: str) -> str:  # noqa: ANN401  Typer's own
-    """An option as it is called now, by this or an old name."""
+    """By this or an old name."""
     return str(next(each.opts[0] for each in command.params if f"--{name}" in each.opts))
 
 

@@ -1,6 +1,4 @@
-"""Rewrites argument lists: options that take several values, or none, become one value joined by commas.
-
-Typer's parser has no such options."""
+"""Joins values of list options by commas, since Typer has no such options."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _NOTHING_SAID = "auto"  # in place of numbers
 
 @cache
 def list_options() -> Mapping[str, Kind]:
-    """The options that take several values. Lists of text end at the next option, so that they are few."""
+    """Lists of text end at the next option, so they are few."""
     from sweepdb.evaluating import options_by_keyword, takes_numbers
 
     return {
@@ -29,9 +27,9 @@ def list_options() -> Mapping[str, Kind]:
 
 
 def joined(arguments: Sequence[str]) -> list[str]:
-    """`--tp-sizes 1 2 --x` becomes `--tp-sizes=1,2 --x`; a list without values becomes `--tp-sizes=`.
+    """`--tp-sizes 1 2 --x` becomes `--tp-sizes=1,2 --x`; an empty list becomes `--tp-sizes=`.
 
-    Several occurrences of one option are joined too. Text ends a numeric list; a text list ends at the next option."""
+    Repeated options are joined. Text ends a numeric list; the next option ends a list of texts."""
     if _one_value_each(arguments):
         return list(arguments)
     collected: dict[str, list[str]] = {}
@@ -59,7 +57,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
 
 
 def root_options_first(arguments: Sequence[str]) -> list[str]:
-    """Options of `sweepdb` itself may stand anywhere: they go before the command. `query regress` is `regress`."""
+    """Root options may stand anywhere. `query regress` is `regress`."""
     first: list[str] = []
     rest: list[str] = []
     position = 0
@@ -76,7 +74,7 @@ def root_options_first(arguments: Sequence[str]) -> list[str]:
 
 
 def _one_value_each(arguments: Sequence[str]) -> bool:
-    """Whether every option has one value and stands once, as most do: nothing is to be joined, whatever takes lists."""
+    """Nothing to join, as in most lines."""
     names = [argument for argument in arguments if argument.startswith("-")]
     follows = ["-" if one.startswith("-") else "" for one in (*arguments, "-", "-")]
     alone = all(

@@ -1,4 +1,4 @@
-"""The console command: builds the application and is the single error boundary. Exit codes: store.errors."""
+"""Builds the application; the single error boundary. Exit codes: store.errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SUMMARIES = {
     "evaluate": "Evaluate every plan and batch size, and store every point.",
     "query": "Answer a question from the stored rows, evaluating nothing.",
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
-    "schedule": "How many replicas to run in each hour of a day, played through.",
+    "schedule": "How many replicas to run in each hour of a day, simulated with its requests.",
     "decide": "What to deploy, how sure that is, and the next run that is worth most.",
     "report": "Write an answer as one file to send.",
     "launch": "Write the files that start a stored row.",
@@ -89,10 +89,9 @@ _NONE = ""  # of the commands: what lists them needs their names and summaries a
 
 
 def build_app(only: str | None = None, words: frozenset[str] | None = None) -> typer.Typer:
-    """Every command, or the one that is named, registered without importing what it works with.
+    """`only` takes half as long as all; without options a third.
 
-    A command by itself takes half as long, and a list of them without their options a third. Of a command's options
-    only those among the `words` are read where these are given."""
+    With `words`, only those options are read. Imports nothing that commands need."""
     import typer
 
     from cli.derived import as_typer_reads
@@ -127,7 +126,7 @@ def build_app(only: str | None = None, words: frozenset[str] | None = None) -> t
 
 
 def _listed() -> None:
-    """Stands for a command where commands are listed."""
+    """A stand-in where commands are only listed."""
 
 
 @functools.lru_cache(maxsize=64)  # whoever runs several lines in one process builds it once
@@ -138,7 +137,7 @@ def _program(only: str | None = None, words: frozenset[str] | None = None) -> An
 
 
 def _outcome(typed: Sequence[str], *, listing: bool) -> object:
-    """Run a command. An option that it lacks is looked for among all of them, so that the error knows them."""
+    """An unknown option is looked for in all commands."""
     alone = _NONE if listing else typed[0] if typed[0] in SUMMARIES else None
     helped = any(word == "-h" or word.startswith("--help") for word in typed)
     words = None if helped else frozenset(word.partition("=")[0] for word in typed)
@@ -167,9 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end_at_once(code: int) -> None:
-    """End a process that has closed what it wrote to, without taking apart what the system frees by itself.
-
-    Python would search all there is for garbage: most of a second after a large sweep."""
+    """Skips Python's final collection: most of a second after a large sweep."""
     with suppress(OSError):  # the reader has seen enough
         sys.stdout.flush()
         sys.stderr.flush()
@@ -177,7 +174,7 @@ def _end_at_once(code: int) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; every error ends here as one sentence and an exit code."""
+    """Every error ends as one sentence and an exit code."""
     import typer
 
     # Older Typers bring their errors from click, newer ones their own: both stand behind BadParameter.
@@ -218,7 +215,7 @@ def _unforeseen(error: Exception) -> int:
 
 
 def _said(error: Exception) -> str:
-    """A usage error with the option or argument it is about; a group without its command is its help alone."""
+    """With its option or argument; a group without a command shows its help."""
     formatted = getattr(error, "format_message", None)
     message = str(formatted() if formatted is not None else error)
     if type(error).__name__ == "NoArgsIsHelpError":

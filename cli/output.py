@@ -1,4 +1,4 @@
-"""Where answers go: stdout, a file or a browser, in the asked format. Data here, chatter on stderr."""
+"""Answers on stdout, in a file or browser; chatter on stderr."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def pieces_of(columns: Sequence[str], rows: Iterable[Sequence[object]], format_:
 
 
 def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool = False) -> None:
-    """Write text to stdout, or to what is named.
-
-    What is `exact` goes as it is to a file or a pipe; a terminal never gets a control character."""
+    """`exact` text reaches files and pipes as it is; terminals get no control characters."""
     if output is None or is_standard_output(output):
         if sys.stdout.isatty() and not exact:
             from cli.render.screen import on_screen
@@ -68,7 +66,7 @@ def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool
 
 
 def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Path) -> None:
-    """Write rows to a Parquet file; column types are those of the first value that is there."""
+    """Types are those of each column's first value."""
     from sweepdb.stores import duckdb
 
     held = [tuple(row) for row in rows]
@@ -106,23 +104,23 @@ def _parquet_type(values: Sequence[object]) -> str:
 
 
 def say(text: str = "") -> None:
-    """A line for the person, on stderr; none where only answers are wanted."""
+    """On stderr, unless quiet."""
     if not is_quiet():
         tell(text)
 
 
 def tell(text: str) -> None:
-    """A line on stderr in any case: what is wrong, or an answer that is no row."""
+    """On stderr, always."""
     sys.stderr.write(visible(text) + "\n")
 
 
 def say_interrupted() -> None:
-    """The one line after ^C; a terminal has echoed it, and its line is ended first."""
+    """After ^C, on a new line."""
     tell(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")
 
 
 def browse(address: str, *, shown: str | None = None) -> None:
-    """Open an address in a browser, and say `shown`; where none can be started, say what to open."""
+    """Says what to open where no browser starts."""
     import webbrowser
 
     if not webbrowser.open(address):
@@ -144,7 +142,7 @@ _TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$"
 
 
 def sentence(text: str) -> str:
-    """A message with a capital letter and a full stop, but for what is typed or copied as it stands."""
+    """Capital letter and full stop, except for what is typed or copied."""
     started = text if re.match(_NAMED, text) else text[:1].upper() + text[1:]
     ended = started[-1:] in ".?!:" or "\n" in started or re.search(_TO_COPY, started)
     return started if ended else f"{started}."

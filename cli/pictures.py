@@ -1,6 +1,6 @@
-"""Pictures as files (Vega-Lite, SVG, PNG, PDF or one HTML page), and as characters of a terminal.
+"""Pictures as Vega-Lite, SVG, PNG, PDF or HTML, and as terminal characters.
 
-Files but Vega-Lite need vl-convert, characters plotext and two axes of numbers."""
+Files but Vega-Lite need vl-convert; characters need plotext and two numeric axes."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ def write_specification(spec: dict[str, Json], format_: str, output: Path | None
 
 
 def _page(spec: dict[str, Json]) -> str:
-    """A page whose script holds the specification. No text in it may end that script: `<` is written as JavaScript's
-    escape, for which a sign stands while vl-convert writes the page."""
+    """Text cannot end the page's script: `<` is escaped, behind a placeholder while vl-convert writes."""
     said = json.dumps(drawable(spec), ensure_ascii=False)
     sign = next(sign for sign in (f"\ue000{number}\ue001" for number in count()) if sign not in said)
     text: str = drawing_engine().vegalite_to_html(json.loads(said.replace("<", sign)), bundle=True)

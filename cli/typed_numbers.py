@@ -1,4 +1,4 @@
-"""Numbers as people type them: with a unit or a percent sign behind, read or answered with what is expected."""
+"""Numbers as typed, with a unit or a percent sign."""
 
 from __future__ import annotations
 
@@ -55,12 +55,14 @@ def _hint(text: str, keyword: str, unit: str) -> str | None:
         return f"It takes one value. Ask once for each{again}."
     if re.fullmatch(r"[0-9.]+[kKmM]", text):
         return "Write the number out, such as 4000 or 4096."
-    if unit in _SCALES and unit not in {"none", "ratio"}:
+    if unit not in {"none", "ratio"}:
         return f"Such as 50, which is in {unit}{', or 50ms or 0.05s' if unit == 'ms' else ''}."
     return None
 
 
 def _unit(keyword: str) -> str:
+    if keyword.endswith("_gb_per_s"):
+        return "GB/s"
     from sweepdb.asking import option_table
     from sweepdb.evaluating import options_by_keyword
     from sweepdb.planning import plan_options

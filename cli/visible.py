@@ -1,7 +1,7 @@
-"""Text as a terminal may be given it: what would move its cursor, clear it or turn its letters round is shown escaped.
+"""Text that is safe on a terminal: controls and direction marks are escaped.
 
-Every writer of `cli` to the standard streams goes through here; tests/cli/test_visible.py finds those that do not. Two
-switches that every command takes are here, too: only answers and errors, and texts of CSV as they are stored."""
+All output of `cli` passes here (tests/cli/test_visible.py). Also two switches of every command: quiet, and exact
+CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Quiet:
 
 
 def be_quiet(wanted: bool) -> None:
-    """Leave out what is said beside answers, or say it again. Errors are always said."""
+    """Errors are always said."""
     _Quiet.wanted = wanted
 
 
@@ -25,7 +25,7 @@ def is_quiet() -> bool:
 
 
 def be_exact(wanted: bool) -> None:
-    """Leave texts of CSV as they are stored, or mark those that a spreadsheet would run."""
+    """Else texts that a spreadsheet would run are marked."""
     _Quiet.exact = wanted
 
 

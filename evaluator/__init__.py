@@ -1,7 +1,6 @@
-"""Models, devices, plans and workloads in; step times, latencies and memory out; every result a row of the store.
+"""Models, devices, plans and workloads in; step times, latencies and memory out.
 
-A scenario is evaluated by `evaluate_scenario` (pure: operators in, a block of probes out) and explained by
-`explain_step`; a request for many is evaluated and stored by `run_sweep`."""
+`evaluate_scenario` and `explain_step` are pure; `run_sweep` evaluates and stores."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Arithmetic that gives the same bits on every processor: sums of products, logarithms, powers and a solver.
+"""Sums of products, logarithms, powers and a solver, with the same bits on every processor.
 
-Made of additions, products, quotients and shifts of exponents, which IEEE 754 rounds alike everywhere. A BLAS, and
-numpy's own log, exp and power, choose by the processor how they round. Errors are below two units of the last digit."""
+Made of additions, products, quotients and exponent shifts, which IEEE 754 fixes. A BLAS, and numpy's log, exp and
+power, round by processor. Errors are below two units of the last digit."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def log2(values: npt.ArrayLike) -> FloatArray:
 
 
 def log1p(values: npt.ArrayLike) -> FloatArray:
-    """log(1 + x), also for small x: what 1 + x lost of x is made good by a ratio.
+    """log(1 + x) for small x, too: a ratio restores what 1 + x lost.
 
-    Kahan's correction: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 1.14.1."""
+    Kahan: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 1.14.1."""
     given = np.asarray(values, dtype=np.float64)
     raised = 1.0 + given
     kept = np.where(raised == 1.0, 1.0, raised - 1.0)
@@ -59,7 +59,7 @@ def log1p(values: npt.ArrayLike) -> FloatArray:
 
 
 def expm1(values: npt.ArrayLike) -> FloatArray:
-    """exp(x) - 1, also for small x: as Higham, section 1.14.1."""
+    """exp(x) - 1 for small x, too: Higham, section 1.14.1."""
     given = np.asarray(values, dtype=np.float64)
     raised = exp(given)
     near = (raised > 0.5) & (raised < 2.0) & (raised != 1.0)
@@ -68,9 +68,9 @@ def expm1(values: npt.ArrayLike) -> FloatArray:
 
 
 def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """The solution of a small positive definite system, by elimination without exchange of rows.
+    """Small positive definite systems, by elimination without row exchanges.
 
-    Such systems need none: G. Golub and C. Van Loan, Matrix Computations, 4th ed., section 4.2."""
+    They need none: G. Golub and C. Van Loan, Matrix Computations, 4th ed., section 4.2."""
     table = np.column_stack((matrix, right)).astype(np.float64)
     for column in range(right.size):
         table[column] /= table[column, column]
@@ -81,7 +81,7 @@ def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _by_blocks(function: Callable[[FloatArray], FloatArray], values: npt.ArrayLike) -> FloatArray:
-    """A function of each number, over as many at a time as a processor's cache holds: three times faster."""
+    """In blocks that fit a processor's cache: three times faster."""
     given = np.asarray(values, dtype=np.float64)
     if given.size <= _BLOCK:
         return function(given.ravel()).reshape(given.shape)
@@ -101,9 +101,9 @@ def _power(base: FloatArray, exponent: float) -> FloatArray:
 
 
 def _log(given: FloatArray) -> FloatArray:
-    """A number is 2^e (c + d), c of nine digits: ln = e ln 2 + ln c + 2 (s + s^3/3 + s^5/5), s = d / (2 c + d).
+    """2^e (c + d), c of nine digits: ln = e ln 2 + ln c + 2 (s + s^3/3 + s^5/5), s = d / (2 c + d).
 
-    Results are kept in the arrays of what they are made of, where nothing needs these any more."""
+    Computed in place where inputs are no longer needed."""
     whole = np.ascontiguousarray(given).view(np.int64)
     shifts = whole - _ROOT_HALF
     shifts >>= _EXPONENT_BITS
@@ -133,7 +133,7 @@ def _log(given: FloatArray) -> FloatArray:
 
 
 def _exp(given: FloatArray) -> FloatArray:
-    """A number is (k + j/256) ln 2 + r: e^x = 2^k 2^(j/256) (1 + r + r^2/2 + r^3/6 + r^4/24), kept as in `_log`."""
+    """(k + j/256) ln 2 + r: e^x = 2^k 2^(j/256) (1 + r + r^2/2 + r^3/6 + r^4/24), in place."""
     rest = np.minimum(given, _LARGEST_POWER)
     np.maximum(rest, -_LARGEST_POWER, out=rest)
     whole = rest * (_PER_OCTAVE * _LOG2_E)
@@ -160,9 +160,7 @@ def _exp(given: FloatArray) -> FloatArray:
 
 
 def _logarithms() -> FloatArray:
-    """Natural logarithms of every c that `log` asks for.
-
-    By ln c = 2 (s + s^3/3 + s^5/5 + ...) with s = (c - 1) / (c + 1), |s| <= 0.172."""
+    """The series ln c = 2 (s + s^3/3 + s^5/5 + ...). s = (c - 1) / (c + 1), |s| <= 0.172."""
     places = np.arange(_FIRST, _FIRST + _PER_OCTAVE + 2)
     coarse = (places << _DROPPED).view(np.float64)
     ratio = (coarse - 1.0) / (coarse + 1.0)

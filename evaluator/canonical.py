@@ -1,4 +1,4 @@
-"""Canonical text and content keys: one spelling of every record, every default written out."""
+"""One spelling of every record, with every default, and its content key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AS_THEY_ARE = frozenset({str, int, bool})
 
 
 def canonical(record: object) -> str:
-    """Canonical JSON of a frozen record (or of plain lists, mappings and scalars): sorted keys, no spaces."""
+    """JSON with sorted keys and no spaces."""
     return _WRITTEN(_plain(record))
 
 
@@ -39,7 +39,7 @@ def scalar_text(value: str | float | bool | None) -> str:
 
 
 def keyed(record: object) -> dict[str, Any]:
-    """Nested mappings of a frozen record and all in it, by the fields that keys have."""
+    """Nested mappings, by the fields that keys have."""
     return {name: _mapped(getattr(record, name)) for name in _said(record)}
 
 
@@ -54,13 +54,13 @@ def _said(record: Any) -> list[str]:  # noqa: ANN401  a frozen record of any cla
 
 
 def came_later(record: Any) -> bool:  # noqa: ANN401  a frozen record of any class
-    """Whether anything is set in a record that its class did not have at first (`IF_SET`)."""
+    """Anything is set that its class lacked at first (`IF_SET`)."""
     return any(usual is not _NEVER and getattr(record, name) != usual for name, usual in _named(record.__class__))
 
 
 @functools.cache
 def _named(kind: type) -> tuple[tuple[str, object], ...]:
-    """Fields that texts of a class have, each with the value at which it is left out, if any."""
+    """Fields of a class's text, each with the value at which it is left out, if any."""
     return tuple(
         (item.name, item.default if item.metadata.get(IF_SET) else _NEVER)
         for item in fields(kind)

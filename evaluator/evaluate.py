@@ -1,4 +1,4 @@
-"""One scenario, every batch size, in one vectorised call: pure, and free of torch once the operators are known."""
+"""One scenario at every batch size, in one vectorised call: pure."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def traces_of(phase: Phase) -> tuple[Trace, ...]:
 
 
 def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
-    """The captures that `operators` of evaluate_scenario must hold.
-
-    Look each request's key up, and capture what is not known."""
+    """Captures that evaluate_scenario's `operators` must hold."""
     wanted = dict(
         _step_requests(
             scenario.model,
@@ -99,7 +97,7 @@ def _step_requests(  # noqa: PLR0917  what decides the operators of steps
 
 
 def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
-    """The encoder of a plan: what decides its operators are the ranks that share it and the stages that have none."""
+    """Only ranks that share it and stages without it decide its operators."""
     apart = scenario.plan.encoder_devices > 0  # each of them has the whole encoder
     half = linear_format("BF16", mxfp4_group_size=scenario.precision.mxfp4_group_size, convention=scenario.convention)
     return CaptureRequest(
@@ -117,13 +115,13 @@ def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
 
 
 def _kv_dtype(precision: Precision, convention: Convention) -> str:
-    """The dtype that upstream quantises attention to; blank where it does not, or where the convention is ours."""
+    """As upstream quantises attention; blank where it does not."""
     named = precision.cache.lower()
     return named if convention == "upstream" and named != "disabled" else ""
 
 
 def cost_of(scenario: Scenario) -> CostModel:
-    """The cost model that prices a scenario: by its device, and for calibrated ones by how tokens fall on experts."""
+    """Calibrated models also depend on how tokens fall on experts."""
     stated = scenario.routing.startswith(LOAD)  # of the server as it is, its copies of experts included
     routing = "balanced" if evened_out(scenario) and not stated else scenario.routing
     engine = serving_model_of(scenario).engine(scenario)
@@ -135,7 +133,7 @@ def cost_of(scenario: Scenario) -> CostModel:
 def cost_model(
     device: DeviceProfile, convention: Convention, routing: Routing = "balanced", expert_rows: int = 0
 ) -> CostModel:
-    """The cost model of the family that a device profile names. A calibration is read once, not once a scenario."""
+    """A calibration is read once, not once a scenario."""
     load = busiest_load(routing)
     if device.family == "theoretical":
         return TheoreticalCost(device=device, convention=convention, load=load)
@@ -146,8 +144,7 @@ def cost_model(
 
 
 def assumptions_of(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> tuple[str, ...]:
-    """Sentences that a reader of the numbers should know, such as dtypes the device lacks, operators without a
-    formula."""
+    """For readers of the numbers: missing dtypes, operators without a formula."""
     model = cost_of(scenario)
     sets = [operators[trace] for trace in (*traces_of(scenario.phase), "encoder") if trace in operators]
     sentences = (
@@ -165,7 +162,7 @@ def batch_source(scenario: Scenario) -> BatchSource:
 
 
 def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers, Integers, Integers] | None:
-    """(batch size, index of the bin, requests of it in one replica) where there are any; None for fixed lengths."""
+    """(batch size, bin, its requests in a replica); None for fixed lengths."""
     source = batch_source(scenario)
     if not isinstance(source, MixedLengths):
         return None
@@ -175,7 +172,7 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 
 
 def unsupported(scenario: Scenario) -> InputError | None:
-    """Why a feature or the serving model of a scenario does not cover it; None where all do. Nothing is traced."""
+    """Why a feature or the serving model does not cover it. Nothing is traced."""
     if (refused := refusal(scenario)) is not None:
         return refused
     model = serving_model_of(scenario)

@@ -1,5 +1,4 @@
-"""Where the time of a stored step goes: its operators with FLOPs, bytes, time, bound and share. Adds up to the
-stored step."""
+"""A stored step by operator: FLOPs, bytes, time, bound and share, adding up to the step."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ Step = Literal["encode", "prefill", "decode"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedOperator:
-    """One operator over all its occurrences in the step, on one device. `bound` names the kind that takes most of
-    its time."""
+    """All occurrences on one device. `bound` is the kind that takes most time."""
 
     label: str
     kind: str
@@ -61,7 +59,7 @@ class _Row:
 def explain_step(
     scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet], step: Step
 ) -> tuple[ExplainedOperator, ...]:
-    """The operators of a step, most expensive first. Prefill is a full wave, encode the images of a prompt."""
+    """Most expensive first. Prefill is a full wave, encode a prompt's images."""
     if step == "encode" and scenario.workload.images is None:
         raise InputError("a probe without images has no encode step")
     if step != "encode" and step not in traces_of(scenario.phase):
@@ -79,7 +77,7 @@ def explain_step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderRates:
-    """Encoders of one instance: the wait of a prompt alone, and prompts a second where they follow each other."""
+    """A single prompt's wait, and prompts a second."""
 
     alone_ms: float
     prompts_per_s: float
@@ -89,7 +87,7 @@ class EncoderRates:
 
 
 def encoder_rates(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> EncoderRates | None:
-    """Of encoders on devices of their own; None where an instance encodes by itself."""
+    """Of encoders apart; None where an instance encodes by itself."""
     if scenario.workload.images is None or not scenario.plan.encoder_devices:
         return None
     stage = _stage(_one_user(scenario, operators))
@@ -122,8 +120,7 @@ def _stage(run: Run) -> EncoderStage:
 
 
 def _encode_rows(run: Run) -> list[_Row]:
-    """The images of one prompt: where encoders stand apart, on the one that has most of them, with what the engine adds
-    there and what moves to the instance."""
+    """A prompt's images, on the busiest encoder, with engine overhead and the move to the instance."""
     beside = encoding(run, np.ones(1))
     if beside is not None:
         return _rows(beside[0].operators, run.cost, beside[1], 1.0)
@@ -222,7 +219,7 @@ def _rows(operators: Sequence[Operator], cost: CostModel, sums: BatchSums, passe
 
 
 def _work(operator: Operator, sums: BatchSums, cost: CostModel) -> tuple[float, float, float]:
-    """Matrix FLOPs, vector FLOPs and bytes of one occurrence, touched experts included."""
+    """Matrix FLOPs, vector FLOPs and bytes, over touched experts."""
     seen = seen_by(operator, sums, cost.load)
     if operator.per_expert and operator.experts is not None:
         loads = expert_loads(operator.experts, operator.experts.tokens.at(seen), cost.convention)

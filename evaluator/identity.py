@@ -1,4 +1,4 @@
-"""The records and content keys under which scenarios are stored. A key changes exactly when a number does."""
+"""Records and content keys of scenarios. A key changes exactly when a number does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _USUAL_LAUNCH = Launch()
 
 
 def model_record(name: str, spec: ModelSpec) -> ModelRecord:
-    """A model under the name it was asked by. Two ids with the same hyper-parameters are one model."""
+    """Ids with the same hyper-parameters are one model."""
     count = parameter_count(spec)
     return ModelRecord(
         key=content_key(spec.unnamed),  # its position limit is the rope table that upstream's compiled graphs read
@@ -73,7 +73,7 @@ def device_record(device: DeviceProfile) -> DeviceRecord:
 
 
 def known_device(scenario: Scenario) -> DeviceProfile:
-    """The profile as far as numbers depend on it: the host's link where prompts are read from outside the devices."""
+    """Without the host's link, unless prompts are read from outside the devices."""
     return numbered_device(scenario.device) if scenario.workload.tiers else usual_device(scenario.device)
 
 
@@ -84,7 +84,7 @@ def usual_device(device: DeviceProfile) -> DeviceProfile:
 
 @SameObjects
 def numbered_device(device: DeviceProfile) -> DeviceProfile:
-    """A profile without what only fits of its kernels read: the size of its cache moves no number by itself."""
+    """Without what only kernel fits read, such as the cache size."""
     return replace(device, cache_bytes=0, cache_source="")
 
 
@@ -108,7 +108,7 @@ def plan_record(plan: Plan) -> PlanRecord:
 
 
 def workload_record(workload: Workload, *, trace: TraceSummary | None = None) -> WorkloadRecord:
-    """The record of a workload. Neither the user's name for it nor the trace it was reduced from is in a key."""
+    """Neither its name nor its trace is in a key."""
     bare = replace(workload, name=None)
     total = sum(bin_.weight for bin_ in workload.bins)
     bins = tuple(
@@ -176,9 +176,9 @@ def _mean_input(bins: tuple[WorkloadBinRecord, ...]) -> float:
 
 
 class RecordBuilder:
-    """Builds scenario records, each shared part once: hashing a calibration for every plan would cost more than it.
+    """Builds each shared part once: hashing a calibration for every plan would cost more than the plan.
 
-    Parts are told apart by identity, since scenarios of a request share them."""
+    Parts compare by identity, since scenarios of a request share them."""
 
     def __init__(self) -> None:
         self._workloads = SameObjects(workload_record, most=100_000)
@@ -252,10 +252,10 @@ class RecordBuilder:
 
 
 def served_as(scenario: Scenario) -> Served:
-    """Client, launch and routing of a scenario, as far as its numbers depend on them.
+    """Client, launch and routing, where numbers depend on them.
 
-    Prefill rows are of prompts as long as stated, whoever asks; the pairs that they stand in are of the client's mean
-    lengths, and of as many first requests as it sends others (queries/paired.sql)."""
+    Prefill rows have stated lengths; their pairs have the client's mean lengths and first requests
+    (queries/paired.sql)."""
     engine = serving_model_of(scenario).engine(scenario)
     routed = scenario.model.routed and (scenario.device.family == "calibrated" or busiest_load(scenario.routing) != 1)
     client = None if engine is None else engine.client
@@ -271,7 +271,7 @@ def served_as(scenario: Scenario) -> Served:
 
 
 def unusual_service(scenario: Scenario) -> dict[str, object]:
-    """Of that, what is not as it would be if nothing were said: subjects of older rows keep their keys."""
+    """Only what is set: older rows keep their keys."""
     if scenario.client is None and scenario.launch == _USUAL_LAUNCH and scenario.routing == default_routing(scenario):
         return {}
     usual = served_as(replace(scenario, client=None, launch=Launch(), routing=default_routing(scenario)))

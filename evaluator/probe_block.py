@@ -1,10 +1,9 @@
-"""The numbers of one scenario over many batch sizes: one array a stored column. NaN means that a phase has no such
-number."""
+"""One scenario's numbers over batch sizes, an array a stored column; NaN where a phase has none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -12,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeBlock:
-    """Arrays of equal length, batch sizes ascending; names, units and meanings are those of
-    store.schema.tables.MEASURES."""
+    """Batch sizes ascend; names and units are store.schema.tables.MEASURES."""
 
     batch_size: Integers
     concurrency: Integers

@@ -1,9 +1,9 @@
-"""The request for a sweep, and the scenarios that it stands for. Nothing is evaluated or stored here."""
+"""A sweep's request, and the scenarios that it stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import check_device_count
@@ -16,6 +16,7 @@ from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import FORMULAS, PHASES, SHARES, Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
@@ -29,11 +30,10 @@ class NamedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """The product of models, devices, workloads and precisions, over every plan the search offers, in every phase.
+    """Models x devices x workloads x precisions, over every plan and phase.
 
-    With several instance sizes, a plan that only repeats a smaller server is evaluated once, as that server. Devices of
-    a prefill and of a decode instance default to `num_devices`; without `num_devices` there is no aggregated phase.
-    `batch_range` is (smallest, largest) batch size; None takes every size worth storing."""
+    Plans that repeat a smaller server are evaluated once. Prefill and decode sizes default to `num_devices`; without
+    it there is no aggregated phase. `batch_range` is (smallest, largest); None: every size worth storing."""
 
     models: tuple[NamedModel, ...]
     devices: tuple[DeviceProfile, ...]
@@ -64,7 +64,7 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedScenario:
-    """A scenario to evaluate, or one that cannot be (`illegal` says why)."""
+    """`illegal` says why it cannot be evaluated."""
 
     model_name: str
     scenario: Scenario
@@ -162,7 +162,7 @@ def _serving_cost(request: SweepRequest, phase: Phase) -> float:
 
 
 def request_arguments(request: SweepRequest | Sequence[SweepRequest]) -> dict[str, object]:
-    """The request as plain values, every default written out, for the sweep's record; of several, each as a part."""
+    """Plain values with every default, for the sweep's record."""
     parts = [_arguments(part) for part in parts_of(request)]
     if len(parts) == 1:
         return parts[0]

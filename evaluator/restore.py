@@ -1,5 +1,4 @@
-"""Evaluator records from the canonical JSON that is stored beside the numbers they made; engine profiles by their
-labels."""
+"""Records from their stored canonical JSON; engine profiles by label."""
 
 from __future__ import annotations
 

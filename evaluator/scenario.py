@@ -1,12 +1,11 @@
-"""Everything that determines the numbers of a row but its batch size, and what is usual of it.
+"""Everything that decides a row's numbers but its batch size, and defaults.
 
-Where a request says nothing, defaults serve the buyer of a real device; the upstream convention keeps its own. Not
-here: how numbers are made (evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
+Defaults serve the buyer of a real device; upstream's convention keeps its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
@@ -17,6 +16,7 @@ from evaluator.inputs.model import LatentAttention, ModelSpec
 from evaluator.inputs.models import published_precision
 from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.workloads.workload import Workload
+from store.light_dataclass import dataclass
 from store.schema import FORMULAS, Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
@@ -25,8 +25,6 @@ BALANCED_FROM = 8  # ranks of experts, from which decode instances with attentio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Everything that determines the numbers of a scenario, but the batch sizes."""
-
     model: ModelSpec
     device: DeviceProfile
     precision: Precision
@@ -68,11 +66,10 @@ def usual_routing(model: ModelSpec, device: DeviceProfile, serving_model: str, e
 
 
 def evened_out(scenario: Scenario) -> bool:
-    """Whether the server evens out how tokens fall on experts, whatever prompts choose.
+    """Experts' load is evened out by the server, whatever prompts choose.
 
-    Decode instances that spread experts over many attention replicas are launched with copies of busy experts, placed
-    by load (DeepSeek-V3 technical report, 3.4.2; InferenceX runs SGLang with `ep-num-redundant-experts: 32`). Where a
-    plan names its copies, any server does."""
+    Decode instances with many attention replicas place copies of busy experts (DeepSeek-V3 technical report, 3.4.2;
+    InferenceX: `ep-num-redundant-experts: 32`). Where a plan names copies, any server does."""
     plan = scenario.plan
     return plan.redundant_experts > 0 or (scenario.phase == "decode" and plan.dp > 1 and plan.ep >= BALANCED_FROM)
 
@@ -84,7 +81,7 @@ ENGINES: Mapping[str, str] = {"nvidia": "vllm", "amd": "vllm", "intel": "vllm"}
 
 
 def usual_serving_model(device: DeviceProfile, convention: Convention) -> str:
-    """An engine where the device's vendor has one, else formulas; the upstream convention knows no engine."""
+    """An engine of the device's vendor, else formulas; upstream has no engine."""
     return FORMULAS if convention == "upstream" else ENGINES.get(device.vendor.lower(), FORMULAS)
 
 

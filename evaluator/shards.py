@@ -1,6 +1,6 @@
-"""Cuts a sweep into shards, and evaluates one: the same shards however many workers there are, and whatever is stored.
+"""Cuts a sweep into shards and evaluates one.
 
-Pure: nothing here opens a store."""
+Cuts depend neither on workers nor on what is stored. Pure."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ WantedT = TypeVar("WantedT", bound=Wanted)
 
 @dataclass(frozen=True, slots=True)
 class Cut(Generic[WantedT]):
-    """Scenarios that are evaluated together, under a content key."""
-
     number: int
     key: str
     items: tuple[WantedT, ...]
@@ -50,7 +48,7 @@ class Cut(Generic[WantedT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardScenario:
-    """A scenario of a shard: its row, the operators it needs by trace, and the batch sizes that are not stored."""
+    """Its row, operators by trace, and batch sizes not stored."""
 
     scenario_id: int
     key: str
@@ -61,7 +59,7 @@ class ShardScenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedShard:
-    """The blocks of a shard, why scenarios of it failed, by id, and the CPU seconds that it took."""
+    """Blocks, failures by id, and CPU seconds."""
 
     blocks: tuple[ShardBlock, ...]
     failures: Mapping[int, str]
@@ -80,10 +78,9 @@ def shard_probes() -> int:
 def cut_shards(
     items: Iterable[WantedT], probes: int | None = None, *, played: str | None = None, compared: bool = False
 ) -> Iterator[Cut[WantedT]]:
-    """Cut scenarios, in their order, into shards of at least so many probes; the last has what is left.
+    """In order, of at least `probes` each; the last has the rest.
 
-    `played` is the content key of the requests that each is played against, `compared` says that each is of a measured
-    point: such shards have fewer scenarios."""
+    `played` keys requests to simulate, `compared` marks measured points: such shards are smaller."""
     least = shard_probes() if probes is None else probes
     beside = COMPARED_AS_PROBES if compared else 0 if played is None else PLAYED_AS_PROBES
     taken: list[WantedT] = []
@@ -107,7 +104,7 @@ def _key(items: Iterable[Wanted], played: str | None) -> str:
 
 
 def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, OperatorSet]) -> EvaluatedShard:
-    """Evaluate what is missing of some scenarios; one that cannot be evaluated does not end the others."""
+    """Only missing ones; a failure does not end the others."""
     started = time.process_time()
     asked = [
         (item, AskedSizes(item.scenario, _sets(item, operators), first, last))

@@ -1,9 +1,9 @@
-"""Parts of a model, a device and an engine: whether each is exact, fitted, carried over or refused."""
+"""How well parts of a model, device and engine are known: exact, fitted, carried over, refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
@@ -34,6 +34,7 @@ from evaluator.pricing.calibrated import CalibratedCost
 from evaluator.pricing.occurrence import operator_seconds
 from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 _WORKLOAD = Workload(input_length=1024, output_length=128.0)
 
@@ -60,9 +61,7 @@ def supported(model: str | None, device: str | None = None, engine: str | None =
 
 
 def supported_words(words: Sequence[str]) -> tuple[SupportPart, ...]:
-    """Every part of a model, a device and an engine, of those that are named, in any order.
-
-    A word that names a shipped engine is one, of those left one that names a device, and the rest is the model."""
+    """Words in any order: an engine, a device, and the rest is the model."""
     kinds: dict[str, str] = {}
     for word in words:
         kind = "engine" if word in list_engines() else "device" if _is_device(word, words) else "model"
@@ -74,7 +73,7 @@ def supported_words(words: Sequence[str]) -> tuple[SupportPart, ...]:
 
 
 def _is_device(word: str, words: Sequence[str]) -> bool:
-    """Whether a word is a device: a known name, a file, or what stands between a model and an engine."""
+    """A known name, a file, or what stands between model and engine."""
     if word.endswith((".yaml", ".yml")):
         return True
     try:
@@ -228,7 +227,7 @@ def _of_fit(kind: str, kernels: list[str], calibration: Calibration) -> SupportP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamingCost(CalibratedCost):
-    """A calibration that notes which kernel each kind of operator asks for."""
+    """Notes the kernels that operators ask for."""
 
     kind: list[str] = field(default_factory=lambda: [""])
     asked: dict[str, set[str]] = field(default_factory=dict)

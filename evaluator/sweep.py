@@ -1,4 +1,4 @@
-"""Runs a sweep: captures what is missing, evaluates every batch size that is not stored, and stores every point."""
+"""Captures what is missing, evaluates batch sizes that are not stored, and stores them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
@@ -33,6 +33,7 @@ from evaluator.together import (
     wanted_captures,
 )
 from store.errors import InputError, SweepdbError
+from store.light_dataclass import dataclass
 from store.opening import Store
 from store.records import BlockRecord, ScenarioRef, SweepRecord
 from store.sealing import HeldRows, seal, seal_held
@@ -54,8 +55,6 @@ _WAIT_S = 0.25  # what a kill may lose of blocks that take long
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a sweep has come."""
-
     scenarios_done: int
     scenarios: int
     probes_stored: int
@@ -70,7 +69,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepReport:
-    """The outcome of a sweep: what it stored, what it found stored, and what it could not evaluate."""
+    """Stored, found stored, and failed."""
 
     sweep: str
     scenarios: int
@@ -88,8 +87,6 @@ class SweepReport:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of a sweep so far."""
-
     probes_stored: int = 0
     probes_known: int = 0
     fitting: int = 0
@@ -147,10 +144,9 @@ def run_sweep(
     arrivals: ArrivalRequest | None = None,
     rounds: Rounds | None = None,
 ) -> SweepReport:
-    """Evaluate and store, as one sweep, what the store lacks of a request or of several. ^C keeps what is
-    acknowledged and marks the sweep. With `arrivals`, every scenario is played at rates of requests, too.
+    """Stores, as one sweep, what the store lacks. ^C keeps acknowledged blocks and marks the sweep.
 
-    `rounds` names by their keys those that come next, of the sweep's own, until there are none: others are left out."""
+    `arrivals` also simulates every scenario. `rounds` names the next scenarios by key until there are none."""
     planned = legal_scenarios(request)
     key, sweep_id = begun_sweep(store, request, label, arrivals)
     runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)

@@ -1,10 +1,10 @@
-"""The formula versions: raised by hand when stored numbers change meaning or value. Not the program's version."""
+"""Formula versions: raised by hand when stored numbers change."""
 
 from __future__ import annotations
 
 from store.schema import Convention
 
-FORMULA_VERSION = 9
+FORMULA_VERSION = 10
 UPSTREAM_FORMULA_VERSION = 4  # of rows under upstream, whose formulas follow that program
 PLAY_VERSION = 1  # of requests that arrive: raised when loads change meaning or value and probes do not
 

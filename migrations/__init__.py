@@ -1,1 +1,1 @@
-"""Alembic environment and revisions. Run by store.migrating from code; opening a store never runs them."""
+"""Alembic environment and revisions, run by store.migrating; opening a store never runs them."""

@@ -1,6 +1,6 @@
-"""Alembic environment: runs revisions over the connection that store.migrating hands in, and lays the views down anew.
+"""Runs revisions over the connection of store.migrating, then renews views.
 
-Not for the alembic command line: `sweepdb db upgrade` is the way to migrate."""
+Not for alembic's command line: use `sweepdb db upgrade`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.schema import METADATA, create_views
 
 
 def run() -> None:
-    """Run the asked revisions inside the caller's transaction. Only a store at the newest one has views."""
+    """In the caller's transaction. Only the newest revision has views."""
     connection = context.config.attributes.get("connection")
     if not isinstance(connection, Connection):
         raise TypeError("Revisions run over a connection that store.migrating hands in: use `sweepdb db upgrade`.")

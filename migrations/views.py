@@ -1,4 +1,4 @@
-"""The public views of a store's own database: laid down as today's program generates them, whatever the revision.
+"""Public views of a store's database, as today's program generates them.
 
 No revision holds their text."""
 
@@ -23,7 +23,7 @@ def drop_views(connection: Connection) -> None:
 
 
 def differing_views(location: StoreLocation) -> tuple[str, ...]:
-    """Name the views that are missing or of another program; none where an account of a server may not compare."""
+    """Missing or another program's; none where a server's account may not compare."""
     in_file = location.kind == "sqlite"
     as_today = _of_file if in_file else _of_server
     try:
@@ -43,7 +43,7 @@ def differing_views(location: StoreLocation) -> tuple[str, ...]:
 
 
 def renew_views(location: StoreLocation) -> tuple[str, ...]:
-    """Lay views down anew where they are not today's; say which were not. Nothing is written where all are."""
+    """Returns those that were not today's; writes nothing where all are."""
     differing = differing_views(location)
     if differing:
         with store_faults(location):
@@ -63,7 +63,7 @@ def _of_file(connection: Connection, name: str, select: str) -> bool:
 
 
 def _of_server(connection: Connection, name: str, select: str) -> bool:
-    """A server keeps a view as it understood it: today's is understood beside it, and compared."""
+    """A server rewrites views as it understands them, so today's is rewritten beside it."""
     kept = connection.exec_driver_sql(f"SELECT pg_get_viewdef(to_regclass('{name}'))").scalar()
     connection.exec_driver_sql(f"CREATE TEMPORARY VIEW {_COMPARED} AS {select}")
     wanted = connection.exec_driver_sql(f"SELECT pg_get_viewdef('{_COMPARED}'::regclass)").scalar()

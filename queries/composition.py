@@ -1,4 +1,4 @@
-"""Which requests of a length distribution a probe's batch holds: the rows that stand beside it in the store."""
+"""Requests of a length distribution in a probe's batch, as stored beside it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AGGREGATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositionRow:
-    """Requests of one bin in one replica's batch. `query_length` is what is left to prefill after the prefix cache."""
+    """One bin's requests in a replica. `query_length` remains after the prefix cache."""
 
     bin_index: int
     input_length: float
@@ -50,7 +50,7 @@ class CompositionRow:
 
 
 def composition_rows(location: StoreLocation, probe: str) -> tuple[CompositionRow, ...]:
-    """The bins with requests in a probe's batch, short prompts first; none for fixed lengths."""
+    """Short prompts first; none for fixed lengths."""
     reference = parse_reference(probe)
     scenario_id = find_scenario(location, reference.scenario)
     with read_transaction(location) as transaction:
@@ -79,7 +79,7 @@ def _row(row: _Bin) -> CompositionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealisedMean:
-    """Mean prompt length of the requests a probe's batch holds, and of its workload."""
+    """Mean prompt length in a batch, and in its workload."""
 
     probe: str
     realised: float
@@ -97,7 +97,7 @@ class _Mean(NamedTuple):
 
 
 def realised_means(location: StoreLocation, probes: Sequence[str]) -> list[RealisedMean]:
-    """Of those probes that are of length distributions and hold prompts to prefill."""
+    """Of length distributions that prefill."""
     found = []
     with read_transaction(location) as transaction:
         if not list(transaction.values(int, "SELECT 1 FROM workload_bin LIMIT 1")):
@@ -110,7 +110,7 @@ def realised_means(location: StoreLocation, probes: Sequence[str]) -> list[Reali
 
 
 def composition_table(location: StoreLocation, probes: Sequence[str]) -> list[list[object]]:
-    """Rows under COMPOSITION_COLUMNS: each probe of a length distribution, then its bins without metrics."""
+    """Under COMPOSITION_COLUMNS: each probe, then its bins without metrics."""
     wanted = {probe: composition_rows(location, probe) for probe in dict.fromkeys(probes)}
     wholes = _wholes(location, [probe for probe, bins in wanted.items() if bins])
     return [row for probe, whole in wholes.items() for row in _rows_of(probe, whole, wanted[probe])]

@@ -1,6 +1,4 @@
-"""Connects DuckDB to a store: snapshot parts and the rows no part holds yet, as one relation, names joined.
-
-Only what a statement needs is brought in, in one read transaction."""
+"""DuckDB over a store: parts and unsealed rows as one relation, read in one transaction."""
 
 from __future__ import annotations
 
@@ -42,13 +40,13 @@ from store.sealing import (
     create_load_relation,
     create_table,
     damage_named,
-    insert_repeating,
     insert_rows,
     list_parts,
     load_snapshot,
     load_unsealed,
     not_within,
     parts_with,
+    put_repeating,
     unsealed_select,
     worth_pruning,
 )
@@ -63,16 +61,19 @@ _COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
-# Of measured points; their other columns repeat.
-_OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "measured_at", "read_as", "concurrency"))
+_POINTS = "measurement"
+_EVERY_COLUMN = frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
+# Of measured points names and sizes repeat, but for these. A text loses digits of other numbers, and zones of times.
+_REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
+_OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "read_as"))
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
 class StoreConnection:
-    """DuckDB over one store as it was at one moment; `refresh` moves to the present.
+    """One moment; `refresh` moves on.
 
-    `execute` brings in the relations, views and macros a statement refers to, then runs it. `unsealed` names scenarios
-    by content key whose rows alone are read, from the database itself and no snapshot. DuckDB may use `most_bytes`."""
+    `execute` brings in what a statement refers to. `unsealed` scenarios, by key, are read from the database alone.
+    DuckDB may use `most_bytes`."""
 
     def __init__(
         self, location: StoreLocation, *, unsealed: Collection[str] | None = None, most_bytes: int | None = None
@@ -85,6 +86,7 @@ class StoreConnection:
         self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
+        self._points_by = frozenset[str]()  # columns of measured points that are there
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
         self._part_files: tuple[Path, ...] = ()  # that stand in place of rows
@@ -104,12 +106,12 @@ class StoreConnection:
 
     @property
     def part_bytes(self) -> int:
-        """Bytes of the files that were opened in place of rows."""
+        """Files opened in place of rows."""
         return sum(path.stat().st_size for path in self._part_files)
 
     @contextmanager
     def within_limits(self) -> Iterator[None]:
-        """Say in a sentence that a question took more memory than it may, or counts beyond what can be counted."""
+        """Says in a sentence that memory ran out, or counts overflowed."""
         try:
             yield
         except (duckdb.OutOfMemoryException, MemoryError) as error:
@@ -125,7 +127,7 @@ class StoreConnection:
             ) from error
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
-        """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""
+        """Parts replaced meanwhile are looked up again."""
         with self.damage_named():
             self.provide_for(sql)
             return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
@@ -134,7 +136,7 @@ class StoreConnection:
         return damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
-        """Bring in what a statement refers to; everything, where its parser cannot tell."""
+        """Everything, where the parser cannot tell."""
         parsed = parse_select(self.duckdb, sql)
         if parsed is None:
             self.provide({*vocabulary(), *RAW_NAMES})
@@ -142,7 +144,7 @@ class StoreConnection:
             self.provide_parsed(parsed)
 
     def provide_parsed(self, parsed: ParsedSelect) -> None:
-        """Bring in what a parsed statement refers to; what it could only list gets its shape, without rows."""
+        """Relations that could only be listed get their shape, without rows."""
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
             for name in sorted(RAW_NAMES - self._raw):
@@ -150,22 +152,24 @@ class StoreConnection:
                 self._made.add(name)
             self._create(files_for(vocabulary()))
 
-    def provide(self, names: Iterable[str]) -> None:
+    def provide(self, names: Iterable[str], *, points_by: frozenset[str] = _EVERY_COLUMN) -> None:
+        """Bring in public and raw names, and of measured points at least the columns `points_by`."""
         names = frozenset(names)
         files = files_for(names)
         raw = (names & RAW_NAMES).union(*(file.raw for file in files))
+        lacking = _POINTS in raw and not points_by & _EVERY_COLUMN <= self._points_by
         # A name can be both: `scenario` is a public view over raw.scenario.
-        if not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
+        if lacking or not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
+            if lacking:
+                self._points_by = points_by
             self._load(self._raw | raw)
         self._create(files)
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
-        """Say that from here on the probes of these scenarios alone are asked about.
+        """Only these scenarios are asked about from here on.
 
-        `winners_within` says that rows that can win suffice, and for which batch sizes of each scenario.
-
-        A store of many parts then has only those opened that hold some of them; others may be there as well. Probes of
-        scenarios that were not read yet are read at the next `provide`, and everything else again with them."""
+        `winners_within`: rows that can win suffice, by batch sizes. Parts without them stay closed; others may be
+        there as well. New ones are read at the next `provide`."""
         self._wanted = frozenset(scenario_ids)
         self.thinned.within = winners_within
 
@@ -208,7 +212,7 @@ class StoreConnection:
             self.close()
 
     def _despite_replaced_parts(self, attempt: Callable[[], _T], between: Callable[[], None] = lambda: None) -> _T:
-        """Attempt again where a sealer has deleted a part between its being listed and its being read."""
+        """A sealer may delete a part between listing and reading."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return attempt()
@@ -234,7 +238,7 @@ class StoreConnection:
             self._read(names)
 
     def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
-        """Read relations at one moment; give up where more probes than allowed are not laid down."""
+        """At one moment; gives up beyond so many unsealed probes."""
         self._load_counts = {}
         with read_transaction(self.location) as transaction:
             reads_parts = STORED_PROBE in names and self._straight is None
@@ -255,12 +259,26 @@ class StoreConnection:
             counts = None if self._straight is not None else self._load_counts
             self._load_files[name] = create_load_relation(self.duckdb, transaction, self.location, name, counts)
             return
+        if name == _POINTS:
+            self._load_points(transaction)
+            return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)
         if name == "sweep":
             rows = self._of_now(transaction, rows, [column.name for column in table.columns])
-        insert = partial(insert_repeating, own=_OF_POINTS) if name == "measurement" else insert_rows
-        insert(self.duckdb, f"raw.{name}", table.typed_names, rows)
+        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
+
+    def _load_points(self, transaction: ReadTransaction) -> None:
+        """Read measured points, whose names and sizes repeat: these come as one text, since cells take long."""
+        columns = RAW_BY_NAME[_POINTS].typed_names
+        wanted = [one for one in columns if one[0] in self._points_by]
+        own = [one for one in wanted if one[0] in _OF_POINTS or one[1] not in _REPEATING]
+        others = [one for one in wanted if one not in own]
+        listed = f"CAST({transaction.json_list}({', '.join(name for name, _ in others)}) AS TEXT)"
+        rows = transaction.cells(f"SELECT {', '.join((*(name for name, _ in own), listed))} FROM {_POINTS}")  # noqa: S608 - our names
+        read = put_repeating(self.duckdb, f"raw.{_POINTS}", own, others, rows)
+        selected = ", ".join(name if (name, type_) in wanted else f"NULL::{type_} AS {name}" for name, type_ in columns)
+        self.duckdb.execute(f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM {read}")  # noqa: S608 - our names
 
     def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
         gone = {sweep.id for sweep in abandoned_sweeps(self.location, transaction)}
@@ -311,7 +329,7 @@ class StoreConnection:
         return True
 
     def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
-        """Open the parts that are needed, and say which blocks none of them holds."""
+        """Opens needed parts; returns blocks that none holds."""
         blocks = None
         if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
             blocks = blocks_of_scenarios(transaction, self._wanted)

@@ -58,7 +58,7 @@ CREATE OR REPLACE TEMP MACRO halving_steps(most) AS
 -- with as many prefill instances beside them as there is room for: a pair that holds does so with fewer decode instances.
 CREATE OR REPLACE TEMP MACRO held_decodes(
     devices, first, step, most, prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each,
-    first_share, ttft_ratio, answer_ratio
+    first_share, limit_ms
 ) AS
     list_reduce(
         halving_steps(most),
@@ -66,7 +66,7 @@ CREATE OR REPLACE TEMP MACRO held_decodes(
             WHEN held + more <= most AND pair_holds(
                 (first + (held + more - 1) * step) * qps / 1000.0, unqueued_ms, answer_ms, service_ms,
                 (devices - (first + (held + more - 1) * step) * decode_size) // prefill_size * servers_each,
-                first_share, ttft_ratio, answer_ratio
+                first_share, limit_ms
             ) THEN held + more
             ELSE held
         END,
@@ -75,8 +75,7 @@ CREATE OR REPLACE TEMP MACRO held_decodes(
 
 -- The fewest of `fewest` .. `most` prefill instances with which a pair holds, NULL for none: one that holds does so with more.
 CREATE OR REPLACE TEMP MACRO held_prefills(
-    fewest, most, decode_instances, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
-    answer_ratio
+    fewest, most, decode_instances, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
 ) AS
     nullif(
         fewest + list_reduce(
@@ -84,7 +83,7 @@ CREATE OR REPLACE TEMP MACRO held_prefills(
             lambda missed, more: CASE
                 WHEN missed + more <= most - fewest + 1 AND NOT coalesce(pair_holds(
                     decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms,
-                    (fewest + missed + more - 1) * servers_each, first_share, ttft_ratio, answer_ratio
+                    (fewest + missed + more - 1) * servers_each, first_share, limit_ms
                 ), false) THEN missed + more
                 ELSE missed
             END,
@@ -100,14 +99,13 @@ CREATE OR REPLACE TEMP MACRO busy_prefills(decode_instances, qps, service_ms, se
 -- Devices that one of many decode instances takes at least, the prefill instances for its requests included: prompts keep
 -- up, and first ones, which come all at once, find servers within the limit.
 CREATE OR REPLACE TEMP MACRO least_devices_each(
-    prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
-    answer_ratio
+    prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
 ) AS
     decode_size + prefill_size * (1 - 1e-9) * qps / 1000.0 / servers_each * greatest(
         service_ms,
         coalesce(
             (unqueued_ms + answer_ms) / (
-                1.0 + 2.0 * greatest(pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) - unqueued_ms, 0.0)
+                1.0 + 2.0 * greatest(limit_ms - unqueued_ms, 0.0)
                     / nullif(first_share * service_ms, 0.0)
             ),
             0.0

@@ -65,11 +65,10 @@ FROM engine_decodes();
 CREATE OR REPLACE TEMP MACRO engine_rows() AS TABLE
 SELECT
     p.question_group, prefill_number, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
-    p.service_ms, lone_ms + slot_wait_ms AS unqueued_ms, p.servers_each, p.first_share, p.ttft_ratio, d.answer_ms,
-    d.answer_ratio,
+    p.service_ms, lone_ms + slot_wait_ms AS unqueued_ms, p.servers_each, p.first_share, d.answer_ms,
+    pair_ttft_limit_ms(d.answer_ms, p.ttft_ratio, d.answer_ratio) AS limit_ms,
     d.qps / least_devices_each(
-        p.size, d.size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, p.service_ms, p.servers_each, p.first_share,
-        p.ttft_ratio, d.answer_ratio
+        p.size, d.size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, p.service_ms, p.servers_each, p.first_share, limit_ms
     ) AS most_qps_each
 FROM engine_prefill_front() AS p
 JOIN engine_decode_side() AS d ON p.question_group = d.question_group;
@@ -85,7 +84,7 @@ FROM (
     SELECT
         *, held_prefills(
             greatest(fewest_prefills, 1), 4 * fewest_prefills + 8, decode_instances, qps, unqueued_ms, answer_ms,
-            service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            service_ms, servers_each, first_share, limit_ms
         ) AS prefill_instances
     FROM (
         SELECT
@@ -121,7 +120,7 @@ engine_carried AS (
         e.question_group, devices,
         qps * held_decodes(
             devices, 1, 1, (devices - prefill_size) // decode_size, prefill_size, decode_size, qps, unqueued_ms,
-            answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            answer_ms, service_ms, servers_each, first_share, limit_ms
         ) AS carried_qps
     FROM engine_likely AS e
     JOIN stops ON stops.question_group = e.question_group
@@ -150,25 +149,28 @@ engine_tried AS (
         AND most_qps_each * devices * (1 + 1e-9) >= least_qps AND (devices - prefill_size) // decode_size * qps >= least_qps
 ),
 engine_held AS (
-    SELECT *, decode_instances * qps AS system_requests_per_s
+    SELECT * EXCLUDE (least_instances, most_more, held_more)
     FROM (
         SELECT
-            * EXCLUDE (least_instances, held_more), least_instances - 1 + held_more AS decode_instances
+            *, least_instances - 1 + held_more AS decode_instances,
+            CASE WHEN held_more > 0 THEN decode_instances * qps END AS system_requests_per_s
         FROM (
             SELECT
-                *, greatest(floor(least_qps / qps)::BIGINT, 1) AS least_instances,
-                held_decodes(
-                    within, least_instances, 1,
+                *, held_decodes(
+                    within, least_instances, 1, most_more, prefill_size, decode_size, qps, unqueued_ms, answer_ms,
+                    service_ms, servers_each, first_share, limit_ms
+                ) AS held_more
+            FROM (
+                SELECT
+                    *, greatest(floor(least_qps / qps)::BIGINT, 1) AS least_instances,
                     least(
                         (within - prefill_size) // decode_size, floor(most_qps_each * within * (1 + 1e-9) / qps)::BIGINT
-                    ) - least_instances + 1,
-                    prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share,
-                    ttft_ratio, answer_ratio
-                ) AS held_more
-            FROM engine_tried
+                    ) - least_instances + 1 AS most_more
+                FROM engine_tried
+            )
         )
-        WHERE held_more > 0
     )
+    -- of those that hold any, which have a rate: WHERE would count the instances of each row twice
     QUALIFY system_requests_per_s = max(system_requests_per_s) OVER (PARTITION BY question_group, within)
 ),
 -- As many decode instances of any row as hold the users where none waits, or some less where enough others do.
@@ -193,15 +195,19 @@ engine_counts AS (
         )) AS users
     FROM (
         SELECT
-            *, held_prefills(
-                greatest(busy_prefills(decode_instances, qps, service_ms, servers_each), 1),
-                (within - decode_instances * decode_size) // prefill_size, decode_instances, qps, unqueued_ms, answer_ms,
-                service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            * EXCLUDE (fewest_prefills, most_prefills), held_prefills(
+                fewest_prefills, most_prefills, decode_instances, qps, unqueued_ms, answer_ms, service_ms, servers_each,
+                first_share, limit_ms
             ) AS prefill_instances
         FROM (
-            SELECT *, FALSE AS of_users FROM engine_held
-            UNION ALL BY NAME
-            SELECT *, TRUE AS of_users FROM engine_populated
+            SELECT
+                *, greatest(busy_prefills(decode_instances, qps, service_ms, servers_each), 1) AS fewest_prefills,
+                (within - decode_instances * decode_size) // prefill_size AS most_prefills
+            FROM (
+                SELECT *, FALSE AS of_users FROM engine_held
+                UNION ALL BY NAME
+                SELECT *, TRUE AS of_users FROM engine_populated
+            )
         )
     )
     WHERE prefill_instances IS NOT NULL

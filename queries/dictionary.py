@@ -1,7 +1,6 @@
-"""The data dictionary: every public view and column with unit and meaning, as `sweepdb sql --schema` prints it.
+"""Public views and columns with units and meanings, as `sweepdb sql --schema` prints.
 
-Columns come from DuckDB, units and meanings from the headers of the views and the declarations of the store: none can
-be missing or stale."""
+Columns come from DuckDB, meanings from headers and declarations, so none can be stale."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ class DictionaryColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DictionaryRelation:
-    """A relation that a statement may name; a macro is called with arguments, as `call` shows."""
+    """A macro is called with arguments, as `call` shows."""
 
     name: str
     kind: Literal["view", "macro", "raw"]
@@ -74,7 +73,7 @@ def _column(relation: str, name: str, type_: str, meanings: dict[str, HeaderColu
 
 
 def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | ReadColumn]:
-    """Collect what explains a column: the nearest header first, then what the store declares."""
+    """The nearest header first, then the store's declaration."""
     known: dict[str, HeaderColumn | ReadColumn] = {}
     if measured_select() in file.sql:  # in the columns of `probe`
         known.update({column.name: column for column in VIEW_COLUMNS})
@@ -133,7 +132,7 @@ def schema_text() -> str:
 def own_columns(
     relation: DictionaryRelation, relations: tuple[DictionaryRelation, ...]
 ) -> tuple[tuple[DictionaryColumn, ...], str | None]:
-    """Return the columns a relation adds to those of `probe`, where it has all of them; else all columns."""
+    """Only those beyond `probe`'s, where it has all of them."""
     repeated = next(other for other in relations if other.name == _REPEATED)
     if relation is repeated or not set(repeated.columns) <= set(relation.columns):
         return relation.columns, None

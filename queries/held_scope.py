@@ -1,4 +1,4 @@
-"""The scope of a session's last question, with what was read for it: the next one of the same scope reads nothing."""
+"""The last question's scope with what was read, so that the next of the same reads nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from queries.judging.ladders import LOADED
 from queries.judging.verdicts import read_with_confidence
 from queries.learning.own_points import PointReader
 from queries.learning.session_runs import SessionRuns
-from queries.measured_rows import MEASURED, PREDICTED, ServerNamer, brought_in, predicted_scope, unread
+from queries.measured_rows import (
+    MEASURED,
+    PREDICTED,
+    ServerNamer,
+    brought_in,
+    predicted_scope,
+    unread,
+    words_of_settings,
+)
 from queries.narrow.scope_tables import STORED, ScopeTables
 from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
@@ -47,7 +55,7 @@ class HeldScope:
         return MeasuredRows(self._connection, self._named)
 
     def forget(self) -> None:
-        """Resolve the scope anew, of the store as it is then."""
+        """Resolved anew, of the store as it is then."""
         self.scope = None
         self.runs.forget()
         self.known = KnownSubjects(self._connection.location)
@@ -83,7 +91,7 @@ class HeldScope:
             winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
         )
         needed |= LOADED if asked.of_loads else set()
-        self._connection.provide(needed - unread(question))
+        self._connection.provide(needed - unread(question), points_by=words_of_settings())
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED
         if options.rows != PREDICTED:
             with read_transaction(self._connection.location) as transaction:
@@ -98,7 +106,7 @@ class HeldScope:
         return scope
 
     def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
-        """Compare limits with predictions, or with what measured values stay within."""
+        """Limits on predictions, or bounds of measured values."""
         confident = question.limits.confidence is not None
         if confident:
             ids = [row.scenario_id for row in scope.rows]
@@ -108,12 +116,12 @@ class HeldScope:
         self.tables.read_with_factors(confident)
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
-        """Whether the rows that a question wants are there, and no others that are read from files each time."""
+        """All rows wanted, and none that files give anew each time."""
         thinned = self._connection.thinned
         if whole:
             return not thinned
         return not thinned.left_aside or self.tables.keep(phases_kept(question, scope))
 
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
-        """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
+        """Grouped as the last: most scopes are alike for every phase."""
         return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)

@@ -1,4 +1,4 @@
-"""Measured points of a store beside what was predicted of them."""
+"""Measured points beside predictions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.location import StoreLocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoints:
-    """Comparisons of measured values with predictions, and the statement that found them."""
+    """Comparisons, and the statement that found them."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]

@@ -39,7 +39,7 @@ class Notebook(ReportMethods):
     def report(self, name: str, **options: object) -> Answer:
         """Any report by its name, also one that was added to the folder and that no type checker knows."""
         question_report(name)
-        if (note := old_name_note(name)) is not None:
+        if (note := old_name_note(name, options.get("rank_by"))) is not None:
             warnings.warn(note, DeprecationWarning, stacklevel=3)
         return self._session.ask(question_of(name, options))
 

@@ -53,7 +53,7 @@ WHERE by_engine
 -- most. `exact` leaves no device idle, so only every few of them fit.
 CREATE OR REPLACE TEMP MACRO tried_decodes(
     allocation_rule, budget, prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each,
-    first_share, ttft_ratio, answer_ratio
+    first_share, limit_ms
 ) AS
     CASE
         WHEN budget IS NULL THEN range(1, 9)
@@ -68,8 +68,7 @@ CREATE OR REPLACE TEMP MACRO tried_decodes(
                 budget, first, CASE WHEN allocation_rule = 'exact' THEN prefill_size // gcd(prefill_size, decode_size) ELSE 1 END,
                 ((budget - prefill_size) // decode_size - first)
                     // CASE WHEN allocation_rule = 'exact' THEN prefill_size // gcd(prefill_size, decode_size) ELSE 1 END + 1,
-                prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
-                answer_ratio
+                prefill_size, decode_size, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
             ) - 1) * CASE WHEN allocation_rule = 'exact' THEN prefill_size // gcd(prefill_size, decode_size) ELSE 1 END
         )
     END;
@@ -132,10 +131,11 @@ tried AS (
 ),
 tried_counts AS (
     SELECT
-        tried.*, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
+        tried.*, d.qps, d.answer_ms, lone_ms + slot_wait_ms AS unqueued_ms,
+        pair_ttft_limit_ms(d.answer_ms, ttft_ratio, d.answer_ratio) AS limit_ms,
         unnest(tried_decodes(
             allocation_rule, budget, prefill_size, decode_size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, service_ms,
-            servers_each, first_share, ttft_ratio, d.answer_ratio
+            servers_each, first_share, limit_ms
         )) AS y
     FROM tried
     JOIN decodes AS d ON d.question_group = tried.question_group AND d.decode_rank = tried.decode_rank
@@ -160,7 +160,7 @@ tried_best AS (
     WHERE y > 0 AND (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
         AND pair_holds(
             y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
-            first_share, ttft_ratio, answer_ratio
+            first_share, limit_ms
         )
     GROUP BY question_group, place, prefill_rank, decode_rank
 ),
@@ -178,10 +178,11 @@ wanted AS MATERIALIZED (
 ),
 counts AS (
     SELECT
-        w.*, d.batch_size, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
+        w.*, d.batch_size, d.qps, d.answer_ms, lone_ms + slot_wait_ms AS unqueued_ms,
+        pair_ttft_limit_ms(d.answer_ms, ttft_ratio, d.answer_ratio) AS limit_ms,
         unnest(tried_decodes(
             allocation_rule, budget, prefill_size, decode_size, d.qps, lone_ms + slot_wait_ms, d.answer_ms, service_ms,
-            servers_each, first_share, ttft_ratio, d.answer_ratio
+            servers_each, first_share, limit_ms
         )) AS y
     FROM wanted AS w
     JOIN decodes AS d ON d.question_group = w.question_group AND d.decode_rank = w.decode_rank
@@ -210,15 +211,14 @@ reached AS (
     FROM measured
     WHERE pair_holds(
         y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, limit_ms
     )
     GROUP BY question_group, prefill_rank, decode_rank
 ),
 hopeful AS (
     SELECT
         m.*, held_prefills(
-            x_least, x_most, y, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
-            answer_ratio
+            x_least, x_most, y, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
         ) AS x
     FROM measured AS m
     JOIN reached AS r ON r.question_group = m.question_group AND r.prefill_rank = m.prefill_rank
@@ -297,11 +297,12 @@ likely AS (
 ),
 hopeful AS (
     SELECT
-        d.*, l.size AS prefill_size, l.service_ms, l.servers_each, l.first_share, l.lone_ms, l.ttft_ratio, share,
+        d.*, l.size AS prefill_size, l.service_ms, l.servers_each, l.first_share, l.lone_ms, share,
+        pair_ttft_limit_ms(answer_ms, l.ttft_ratio, answer_ratio) AS limit_ms,
         answer_tokens / (l.size / l.qps + d.size / d.qps) AS unlimited,
         answer_tokens / (
             l.size / pair_qps_bound(
-                l.qps, lone_ms + slot_wait_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+                l.qps, lone_ms + slot_wait_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
             ) + d.size / d.qps
         ) AS most
     FROM decodes AS d
@@ -324,7 +325,7 @@ likely_reached AS (
     FROM likely_tried
     WHERE pair_holds(
         y * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, x * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, limit_ms
     )
     GROUP BY question_group, frontier_of, tpot_exclusive_ms
 ),
@@ -348,14 +349,14 @@ pairs AS (
     SELECT
         p.question_group, prefill_rank, d.decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
         service_ms, servers_each, first_share, lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, answer_tokens,
-        tpot_exclusive_ms, ttft_ratio, answer_ratio
+        tpot_exclusive_ms, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) AS limit_ms
     FROM kept
     JOIN decodes AS d ON d.decode_number = kept.decode_number
     JOIN prefills AS p ON p.question_group = d.question_group AND p.workload_key = d.workload_key
         AND p.frontier_of = d.frontier_of
     WHERE least_reached IS NULL OR answer_tokens / (
         p.size / pair_qps_bound(
-            p.qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            p.qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
         ) + d.size / d.qps
     ) * (1 + 1e-9) >= least_reached
 ),
@@ -376,7 +377,7 @@ chosen AS (
     FROM tried
     WHERE pair_holds(
         y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, limit_ms
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, decode_number

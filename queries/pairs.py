@@ -1,4 +1,4 @@
-"""Answers about pairs that take more than one statement, and the sentence that says which deployment wins."""
+"""Answers about pairs from several statements, and the sentence on the winner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queries.errors.spreads import OTHERS, WHOSE
-from queries.judging.confidence import MODES, ratio_at
+from queries.judging.confidence import ratio_at
+from queries.judging.subjects import SERVING
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
@@ -36,12 +37,10 @@ def values_of_best(report: str, best: Answer) -> dict[str, object]:
 
 
 def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
-    """Which deployment of `compare` carries more per device, by how much, and whether expected errors leave it open.
+    """The better deployment of `compare`, and whether errors leave it open.
 
-    Errors of both sides' rates are taken as independent: their medians add as squares. Where the advantage is smaller
-    than that, either may win. Errors of what is limited move which rows are admitted, and rates with them: `surely` is
-    the same question with limits read at `SURELY`, None where they cannot be. Where another deployment wins then,
-    either may win, too."""
+    Errors of both rates are independent, so medians add as squares; a smaller advantage is open. `surely` asks the
+    same at `SURELY` (None: impossible); another winner there is open, too."""
     sure = {} if surely is None else _by_group(surely)
     groups = _by_group(answer)
     for number, (group, modes) in enumerate(sorted(groups.items(), key=lambda item: str(item[0]))):
@@ -49,13 +48,13 @@ def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
         read = None if surely is None else _Read(best=_winner(sure.get(group, {})))
         if len(modes) < 2:
             (only,) = modes
-            yield f"{MODES[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
+            yield f"{SERVING[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
             continue
         winner, gain = _winner(modes) or ("", 0.0)
         other = "aggregated" if winner == "pd" else "pd"
         found = {phase: _median(_of_phase(answer.expected_error, phase)) for phase in _ERRORS}
         yield (
-            f"{MODES[winner]} carries {gain:.2f} x the requests/s per device of {MODES[other].lower()}{where}:"
+            f"{SERVING[winner]} carries {gain:.2f} x the requests/s per device of {SERVING[other].lower()}{where}:"
             f" {judged(gain, found)}{_at_limits(winner, read)}"
         )
 
@@ -68,7 +67,7 @@ _Winner = tuple[str, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Who wins where limits are read with a confidence, and its advantage, None where nothing else satisfies them."""
+    """The winner with a confidence; its advantage is None where it is alone."""
 
     best: _Winner | None
 
@@ -81,7 +80,7 @@ def _by_group(answer: Answer) -> dict[object, dict[object, Mapping[str, object]]
 
 
 def _winner(modes: _Modes) -> _Winner | None:
-    """The deployment that carries more per device, and how many times as much; None where there is none."""
+    """With its advantage as a factor."""
     if len(modes) < 2:
         return next(((str(mode), None) for mode in modes), None)
     whole, split = (_number(modes[mode]["requests_per_s_per_device"]) for mode in ("aggregated", "pd"))
@@ -98,7 +97,7 @@ def judged(gain: float | None, errors: Mapping[str, float | None]) -> str:
 
 
 def _at_limits(winner: str, read: _Read | None) -> str:
-    """The end of a sentence about a winner: how it fares where limits are read with a confidence."""
+    """How it fares with a confidence."""
     if read is None:
         return ""
     at = f"with limits kept at {SURELY:.0%}".replace("%", " %")
@@ -107,7 +106,7 @@ def _at_limits(winner: str, read: _Read | None) -> str:
     name, gain = read.best
     if name != winner:
         how = "alone satisfies them" if gain is None else f"carries {gain:.2f} x"
-        return f"; {at} {MODES[name].lower()} {how}, which leaves it open"
+        return f"; {at} {SERVING[name].lower()} {how}, which leaves it open"
     return f"; {at} it alone satisfies them" if gain is None else f"; {at} it carries {gain:.2f} x"
 
 
@@ -122,19 +121,17 @@ def _of_phase(errors: Sequence[ExpectedError], phase: str, *about: str) -> list[
 
 
 def _median(found: Sequence[ExpectedError]) -> float | None:
-    """The largest median error.
-
-    What the points of one server share moves both sides alike, so it is that of tuned servers."""
+    """Of tuned servers: what a server's points share moves both alike."""
     return max((one.median_ape_percent for one in found if one.servers != OTHERS), default=None)
 
 
 def rate_error(answer: Answer, device: str, mode: str) -> float | None:
-    """The largest median error, in percent, of what stands for the rate of a deployment; None where none is stated."""
+    """Largest median percent error of the rate."""
     return _median(_of_phase(answer.expected_error, "decode" if mode == "pd" else "aggregated", device))
 
 
 def rate_spans(answer: Answer, device: str, mode: str, rate: float) -> Iterator[str]:
-    """Between which rates half of measured ones lie, in words, on each kind of servers: the widest that is stated."""
+    """In words, where half of measured rates lie, by kind of servers: the widest."""
     phase = "decode" if mode == "pd" else "aggregated"
     by_servers: dict[str, list[tuple[float, float]]] = {}
     for one in _of_phase(answer.expected_error, phase, device):

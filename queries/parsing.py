@@ -1,4 +1,4 @@
-"""Reads statements with DuckDB's own parser, without binding them: what they refer to and what they would do."""
+"""DuckDB's parser, without binding: what statements refer to and would do."""
 
 from __future__ import annotations
 

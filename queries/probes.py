@@ -1,4 +1,4 @@
-"""One stored probe by its short reference, with every column."""
+"""A stored probe by reference, with every column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProbeReference:
 
 
 def parse_reference(text: str) -> ProbeReference:
-    """`a1b2c3d4:175` as its two parts."""
+    """`a1b2c3d4:175`."""
     match = _REFERENCE.fullmatch(text.strip().lower())
     if match is None:
         raise InputError(

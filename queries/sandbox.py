@@ -1,7 +1,7 @@
-"""Runs one SQL statement of an analyst: read-only, and bounded in time and memory.
+"""Runs an analyst's statement: read-only, bounded in time and memory.
 
-Three fences: DuckDB's own parser must see a single SELECT (or EXPLAIN of one) all of whose parts only read; DuckDB may
-open no file but the snapshot, in a configuration that is locked; the operating system bounds the memory."""
+Three fences: DuckDB's parser must see one SELECT (or EXPLAIN) that only reads; its locked configuration opens only the
+snapshot; the operating system bounds memory."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ Values = Mapping[str, object]  # of named parameters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementLimits:
-    """The limits of one statement. `when_stuck` is called when it does not stop 3 s after it was told to, or 1 s after
-    ^C; it is told whether it was ^C.
+    """`when_stuck` is called 3 s after a stop that did not help, 1 s after ^C, and told which.
 
-    A single function call can run for hours without looking up, and only ending the process ends it."""
+    One function call can run for hours; only ending the process ends it."""
 
     timeout_s: float = 300.0
     memory_bytes: int | None = None  # None: half of this machine's memory, at most 4 GiB
@@ -76,9 +75,9 @@ class Result:
 def run_sql(
     location: StoreLocation, sql: str, limits: StatementLimits | None = None, values: Values | None = None
 ) -> Iterator[Result]:
-    """Run one read-only statement; the limits hold until the block ends, fetching included.
+    """Limits hold until the block ends, fetching included.
 
-    `values` are of its named parameters, `$name`."""
+    `values` are of its parameters, `$name`."""
     limits = limits or StatementLimits()
     with StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
@@ -126,7 +125,7 @@ def _check_values(connection: duckdb.DuckDBPyConnection, sql: str, values: Value
 
 
 def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect:
-    """Return what a statement refers to; raise unless the text is one SELECT, or EXPLAIN of one, that only reads."""
+    """One SELECT, or EXPLAIN of one, that only reads; else raises."""
     if "\0" in sql:
         raise InputError("The statement holds a NUL character, where some versions of DuckDB stop reading.")
     try:
@@ -187,7 +186,7 @@ def _check_parts(parsed: ParsedSelect) -> None:
 
 
 def _lock(connection: StoreConnection, limits: StatementLimits, outputs: tuple[Path, ...]) -> None:
-    """Leave DuckDB nothing to open but the parts, set its limits, and make all that final."""
+    """Only parts can be opened; limits are final."""
     paths = [str(path) for path in (*connection.files, *outputs)]
     settings: dict[str, object] = {
         "allowed_paths": paths,
@@ -209,7 +208,7 @@ def _memory(limits: StatementLimits) -> int:
 def _bounded(
     connection: duckdb.DuckDBPyConnection, limits: StatementLimits, *, output: Path | None = None
 ) -> Iterator[None]:
-    """Hold the limits while the block runs, and say which one a statement met."""
+    """Says which limit was met."""
     try:
         with _memory_ceiling(limits), _deadline(connection, limits) as bell:
             yield
@@ -238,7 +237,7 @@ def _bounded(
 
 
 def _unknown_name(error: duckdb.CatalogException) -> InputError:
-    """A view that is not there names the nearest of ours; DuckDB would name one of its own catalogue."""
+    """Names our nearest view; DuckDB would name its catalogue's."""
     found = _NO_TABLE.search(str(error))
     if found is None:
         return InputError(f"DuckDB could not run the statement: {error}", hint=_SCHEMA_HINT)
@@ -250,7 +249,7 @@ def _unknown_name(error: duckdb.CatalogException) -> InputError:
 
 @contextmanager
 def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[InterruptBell]:
-    """Interrupt DuckDB when the time is over or ^C arrives, neither of which it looks at by itself."""
+    """DuckDB looks at neither time nor ^C by itself."""
     with interrupts_noticed() as bell:
 
         def watch() -> None:
@@ -277,7 +276,7 @@ def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) ->
 
 @contextmanager
 def _memory_ceiling(limits: StatementLimits) -> Iterator[None]:
-    """Bound the address space too: strings and lists that one call makes escape DuckDB's own memory limit."""
+    """Strings and lists of one call escape DuckDB's memory limit."""
     import resource
 
     used = _address_space()
@@ -297,7 +296,7 @@ def _memory_ceiling(limits: StatementLimits) -> Iterator[None]:
 
 
 def _address_space() -> int | None:
-    """Return the bytes of address space this process has reserved; None where the system does not say."""
+    """Bytes reserved; None where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Scopes that a store can be asked about: models, devices, workloads and formats, each combination once."""
+"""Stored combinations of model, device, workload and formats."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN_FIRST = (
 
 
 class ScopeEntry(NamedTuple):
-    """The subject of some stored scenarios. Fields are called as the options that narrow a question down to them."""
+    """Fields are named as the options that narrow to them."""
 
     model: str
     device: str
@@ -56,6 +56,5 @@ def stored_scopes(location: StoreLocation) -> list[ScopeEntry]:
 
 
 def any_measured(location: StoreLocation) -> bool:
-    """Whether a store holds measured points."""
     with read_transaction(location) as transaction:
         return any(transaction.values(int, "SELECT 1 FROM measurement LIMIT 1"))

@@ -1,4 +1,4 @@
-"""Asks questions of one store: scope resolved, report run, nearest misses looked up. The only door to the reports."""
+"""The only entry to reports: resolves scopes, runs, looks up nearest misses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OF_A_RUN = ("columns", "rows", "sql", "parameters")
 
 
 class Session:
-    """One store, open for questions. Several questions of one scope share what was read for it."""
+    """Questions of one scope share what was read."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Session:
         own_points: PointReader = no_points,
         named: ServerNamer = as_stated,
     ) -> None:
-        """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is.
+        """`unsealed` scenarios, by key, are read from the database alone, and nothing else is.
 
-        `own_points` reads the measured points that answers are corrected by, and `named` names servers of measured
-        settings as stored rows do. `memory_share` is its share of half of the machine's memory."""
+        `own_points` reads points that correct answers; `named` names their servers as rows do. `memory_share` is of
+        half the machine's memory."""
         self.location = location
         most_bytes = max(int(_MACHINE_SHARE * memory_share * machine_memory()), _LEAST_BYTES)
         self._connection = StoreConnection(location, unsealed=unsealed, most_bytes=most_bytes)
@@ -89,23 +89,23 @@ class Session:
         return self._held.scope
 
     def interrupt(self) -> None:
-        """Stop the question that another thread asks here; the session is of no more use."""
+        """From another thread; the session is then of no more use."""
         self._connection.duckdb.interrupt()
 
     @property
     def times_read(self) -> int:
-        """How often the store was read: answers between two readings are of one moment."""
+        """Answers between two readings are of one moment."""
         return self._connection.loaded
 
     def refresh(self) -> None:
-        """Look at the store as it is now. Until then questions see one moment, unless one wants more of the store."""
+        """Until then questions see one moment, unless one wants more of the store."""
         self._connection.refresh()
         self._held.forget()
 
     def ask(self, question: Question, *, pinned: Pinned | None = None, for_table: bool = False) -> Answer:
-        """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope.
+        """`pinned` scenarios replace its scope.
 
-        An answer that is only for a table has no columns beside those that a table can show, and is there sooner."""
+        `for_table` leaves out columns that no table shows, and is faster."""
         with self._connection.damage_named(), self._connection.within_limits():
             return self._asked_within(answered_instead(question), pinned, for_table=for_table)
 
@@ -150,7 +150,7 @@ class Session:
     def _answered(
         self, question: Question, pinned: Pinned | None, *, whole: bool = False, for_table: bool = False
     ) -> Answer:
-        """The answer by the rows that can win where these suffice, unless the `whole` scope is to be read."""
+        """From rows that can win where they suffice, unless the `whole` scope is wanted."""
         asked = report(question.report)
         check_options(question)
         check_used(question)
@@ -210,7 +210,7 @@ class Session:
         return phases
 
     def pinned(self) -> list[tuple[str, int, int, int]]:
-        """The scenarios of the last question by content key, so that it can be asked again of a copy."""
+        """The last question's scenarios by key, to ask it of a copy."""
         if self._scope is None:
             return []
         with read_transaction(self.location) as transaction:
@@ -222,11 +222,11 @@ class Session:
         ]
 
     def points(self) -> list[tuple[str, str]]:
-        """The measured points that the last question read, by content key, and digests of all that they say."""
+        """Measured points read, by key, with digests."""
         return [] if self._scope is None or not self._scope.of_measured else self._held.measured.points(self._scope)
 
     def shell_sql(self, answer: Answer) -> str:
-        """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
+        """Statements for any DuckDB shell over an export."""
         from queries.shell import shell_statements
 
         scope = () if self._scope is None else self._scope.rows
@@ -280,7 +280,7 @@ class Session:
         )
 
     def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
-        """Set the variables that a report reads, and say which these are."""
+        """Returns the variables set."""
         read = {name: values[name] for name in sorted(variables_read(asked.name))}
         self._tables.set_variables(read)
         return read

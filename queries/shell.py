@@ -1,4 +1,4 @@
-"""An answer as statements that run as they stand in any DuckDB shell over what `sweepdb export` writes."""
+"""An answer as statements for any DuckDB shell over what `sweepdb export` writes."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ def shell_statements(
     connection: duckdb.DuckDBPyConnection,
     loads: LoadStatements | None = None,
 ) -> Iterator[str]:
-    """The statements of an answer; `connection` holds what no export has: prices, and how far off rows may be.
+    """`connection` has what exports lack: prices, and expected errors.
 
-    `scope` and `keys` say by number and content key which scenarios were looked at. The last statement yields the
-    columns that the report has by itself, without those that say whether limits hold and what rates rest on.
-    """
+    `scope` and `keys` tell the scenarios by number and key. The last statement yields the report's own columns."""
     confident = answer.question.limits.confidence is not None
     asked = answer.sql if loads is None else f"{answer.sql}\n{loads.tables}\n{loads.choosing}"
     built_on = macros_of(asked, of_loads=loads is not None)
@@ -99,7 +97,7 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
 
 
 def _read(source: str, type_: str, name: str) -> str:
-    """A column from a line of scenarios.jsonl; what the line does not say is NULL."""
+    """From a line of scenarios.jsonl; missing is NULL."""
     told = _OF_STORED.sub(lambda match: f"(json->>'$.{_PLACES[match[1]]}{match[2]}')", source)
     return f"{told}::{type_} AS {name}"
 
@@ -137,7 +135,7 @@ def scope_statement(rows: Sequence[ScopeRow]) -> str:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of numbers that follow each other without a gap; a number may stand there more than once."""
+    """First and last of consecutive numbers; repetitions allowed."""
     start = None
     for number, following in zip(numbers, [*numbers[1:], None], strict=True):
         start = number if start is None else start

@@ -1,6 +1,6 @@
-"""Rows that can win, in files: which of some blocks they are, and which blocks of a question are read as those alone.
+"""Files of rows that can win: which they are (can_win.sql), and when a question reads only them.
 
-A report's header says whether they suffice it. The rule stands in can_win.sql."""
+A report's header says whether they suffice."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def intervals_of(rows: Iterable[_ScopeRow]) -> Intervals:
 
 
 class ThinnedBlocks:
-    """The blocks that one connection reads from thinned files, and the scope that it may read them for."""
+    """Blocks read from thinned files, and for which scope."""
 
     def __init__(self) -> None:
         self.within: Intervals | None = None
@@ -90,7 +90,7 @@ class ThinnedBlocks:
         return bool(self._bound)
 
     def serve(self) -> bool:
-        """Whether what is bound is enough for what is asked now, and not much more."""
+        """Enough for this question, and not much more."""
         if self.within is self._bound_for:
             return True
         if self.within is None or not self._bound:
@@ -131,7 +131,7 @@ class ThinnedBlocks:
 
 
 def create_winners(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, blocks: Ranges) -> None:
-    """Create `can_win` of the committed blocks within ranges, by block, scenario and batch size, in a bare DuckDB."""
+    """`can_win` by block, scenario and batch size, in a bare DuckDB."""
     connection.execute("CREATE SCHEMA raw")
     load_unsealed(connection, transaction, blocks, schema="raw")
     connection.execute(f"CREATE VIEW raw.{STORED_PROBE} AS {unsealed_select('raw')}")

@@ -1,4 +1,4 @@
-"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on."""
+"""Names created by queries/views/*.sql, and what each builds on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)
+_WORD = re.compile(r"\b[a-z]\w*")
 _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?!\s*\.)\b|\b(\w+)\s*\(", re.IGNORECASE)
 
 
 class VocabularyFile:
-    """One file of queries/views: the names it creates, the public and raw names it is built on, and its text."""
+    """Names created, names built on, and text."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,6 +28,10 @@ class VocabularyFile:
     @cached_property  # a question needs two files of forty
     def sql(self) -> str:
         return filled(self._text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(_bare(self.sql)))
 
     @cached_property
     def public(self) -> frozenset[str]:

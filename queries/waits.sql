@@ -32,34 +32,31 @@ CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_rat
         ELSE coalesce((getvariable('e2e_limit_ms') - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
     END;
 
--- The longest TTFT of a pair within both limits; 1e300 where neither is given.
+-- The longest TTFT of a pair within both limits; 1e300 where neither is given. It is a column of its rows: what tries counts
+-- of instances compares with it, and would repeat what it is made of.
 CREATE OR REPLACE TEMP MACRO pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) AS
     least(
         coalesce(getvariable('ttft_limit_ms') / ttft_ratio, 1e300),
         coalesce(pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio), 1e300) - answer_ms
     );
 
--- Whether a pair keeps up and meets its limits; NULL does not limit. DuckDB evaluates every branch: no division by 0.
-CREATE OR REPLACE TEMP MACRO pair_holds(
-    rate, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_ratio, answer_ratio
-) AS
+-- Whether a pair keeps up and meets its limits. DuckDB evaluates every branch: no division by 0.
+CREATE OR REPLACE TEMP MACRO pair_holds(rate, unqueued_ms, answer_ms, service_ms, servers, first_share, limit_ms) AS
     rate * service_ms < servers
     AND (
-        (getvariable('ttft_limit_ms') / ttft_ratio IS NULL
-            AND pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) IS NULL)
-        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share)
-            <= pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
+        limit_ms > 1e299
+        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share) <= limit_ms
     );
 
 -- The most requests/s that a prefill instance of a pair takes: no more than `qps`, and so few users that the wait of
 -- first requests leaves the limit, were there no other wait.
 CREATE OR REPLACE TEMP MACRO pair_qps_bound(
-    qps, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_ratio, answer_ratio
+    qps, unqueued_ms, answer_ms, service_ms, servers, first_share, limit_ms
 ) AS
     greatest(1e-300, least(
         qps,
         1000.0 * servers / (unqueued_ms + answer_ms) * (
-            1.0 + 2.0 * (pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) - unqueued_ms)
+            1.0 + 2.0 * (limit_ms - unqueued_ms)
                 / nullif(first_share * service_ms, 0)
         )
     ));

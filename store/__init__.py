@@ -1,3 +1,3 @@
-"""The store: schema, opening, writing, sealing, snapshots, migrating. Imports nothing of ours.
+"""Schema, opening, writing, sealing, snapshots, migrating. Imports nothing of ours.
 
-Importing `store` stays light: submodules that need SQLAlchemy are imported where they are used."""
+Importing `store` stays light: SQLAlchemy is imported where it is used."""

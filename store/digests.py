@@ -7,11 +7,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import LONG, Column
 from store.schema.tables import MEASURES
 
@@ -35,7 +35,7 @@ class DigestedRows:
         given = (columns.get(column.name) for column in MEASURES)
         return cls(
             batch_sizes=np.asarray(batch_sizes),
-            measures=tuple(None if values is None else _as_floats(values) for values in given),
+            measures=tuple(None if values is None else as_floats(values) for values in given),
         )
 
     def part(self, chosen: slice | np.ndarray) -> DigestedRows:
@@ -46,7 +46,8 @@ class DigestedRows:
         return self.part(slice(*np.searchsorted(self.batch_sizes, [first, last + 1]).tolist()))
 
 
-def _as_floats(values: np.ndarray) -> np.ndarray:
+def as_floats(values: np.ndarray) -> np.ndarray:
+    """Values as float64, NaN where they are masked."""
     floats = values.astype(np.float64, copy=False)
     return np.asarray(floats.filled(np.nan) if hasattr(floats, "filled") else floats)  # without importing numpy.ma
 

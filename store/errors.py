@@ -18,7 +18,7 @@ from __future__ import annotations
 
 
 class SweepdbError(Exception):
-    """Base of everything sweepdb raises on purpose: `message`, and optionally a `hint` naming what to do next."""
+    """`message`, and perhaps a `hint` naming what to do next."""
 
     exit_code = 2
 
@@ -32,50 +32,46 @@ class SweepdbError(Exception):
 
 
 class InputError(SweepdbError):
-    """A wrong option, file or value that the user can correct."""
+    pass
 
 
 class StoreError(SweepdbError):
-    """The store cannot be opened, read or written."""
-
     exit_code = 3
 
 
 class RevisionError(StoreError):
-    """The store's schema revision is not the one this program reads and writes."""
+    """Not the revision that this program reads and writes."""
 
 
 class NotAStoreError(StoreError):
-    """The file or database is not a sweepdb store, or it is damaged."""
+    """Something else, or damaged."""
 
 
 class UnreadableRowsError(StoreError):
-    """A number of a stored row is none: something else than this program wrote it."""
+    """Something else than this program wrote a row."""
 
 
 class StoreBusyError(StoreError):
-    """Another process held the write lock for longer than the busy timeout."""
+    """Another process held the write lock too long."""
 
 
 class EvaluationError(SweepdbError):
-    """Some probes could not be evaluated; the others are stored."""
-
     exit_code = 4
 
 
 class NothingFits(SweepdbError):  # noqa: N818 - an answer rather than a fault
-    """Nothing satisfies the limits, and the caller asked to fail on that."""
+    """The caller asked to fail where nothing satisfies the limits."""
 
     exit_code = 5
 
 
 class Worsened(SweepdbError):  # noqa: N818 - an answer rather than a fault
-    """Measured runs are surely worse than the caller lets pass."""
+    """Surely worse than the caller lets pass."""
 
     exit_code = 5
 
 
 class Drifted(SweepdbError):  # noqa: N818 - an answer rather than a fault
-    """A server that runs is slower than planned, misses a limit, or gets other requests."""
+    """Slower than planned, a limit missed, or other requests."""
 
     exit_code = 5

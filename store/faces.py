@@ -1,4 +1,4 @@
-"""Faces of packages and folders: the names that others import from them, each loaded when it is first used."""
+"""Faces of packages: names loaded when first used."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NEXT_STATEMENT = re.compile(r"^\S", re.MULTILINE)
 
 
 def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a face, from the imports under its `if TYPE_CHECKING`.
+    """`__getattr__` and `__dir__`, from the imports under `if TYPE_CHECKING`.
 
-    Heavy packages (NumPy, SQLAlchemy, DuckDB, torch) are then imported by those who use them."""
+    Only users of heavy packages (NumPy, SQLAlchemy, DuckDB, torch) import them."""
     homes: dict[str, str] = {}
 
     def listed() -> dict[str, str]:

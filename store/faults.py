@@ -1,4 +1,4 @@
-"""Turns what the drivers raise into store errors that say what happened, where, and what to do next."""
+"""Drivers' errors as store errors that say what, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.location import StoreLocation
 
 @contextmanager
 def store_faults(location: StoreLocation) -> Iterator[None]:
-    """Translate driver errors raised inside, whether bare or wrapped by SQLAlchemy."""
+    """Bare, or wrapped by SQLAlchemy."""
     try:
         yield
     except StoreError:
@@ -25,9 +25,7 @@ def store_faults(location: StoreLocation) -> Iterator[None]:
 
 
 def translate(error: Exception, location: StoreLocation) -> StoreError | None:
-    """Return the store error that a driver error stands for.
-
-    None where the fault is neither of the store nor of its surroundings."""
+    """None where neither the store nor its surroundings are at fault."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, sqlite3.Error):
         return _from_sqlite(cause, location)

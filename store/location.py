@@ -1,4 +1,4 @@
-"""Where a store is: reads a URL or a path, the environment variable and the default into one small record."""
+"""A store's address, from a URL or path, the environment, or the default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXAMPLES = "Write sqlite:///relative.sqlite, sqlite:////absolute/path.sqlite or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """How far a store had grown: the newest number of each table that only grows."""
+    """The newest number of each table that only grows."""
 
     sweep: int
     scenario: int
@@ -35,9 +35,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLocation:
-    """A store by address. `path` is the absolute file of a SQLite store, None for PostgreSQL.
+    """`path` is a SQLite store's absolute file, None for PostgreSQL.
 
-    With a `moment`, whoever reads sees no row that was added later; voiding counts as it is today."""
+    With a `moment`, later rows are not seen; voiding counts as today."""
 
     url: str = field(repr=False)  # what SQLAlchemy is given; it may hold a password
     kind: Literal["sqlite", "postgresql"]
@@ -47,12 +47,12 @@ class StoreLocation:
 
     @property
     def driver_url(self) -> str:
-        """The address as the plain driver takes it: libpq knows no `+psycopg`."""
+        """libpq knows no `+psycopg`."""
         return self.url.replace("postgresql+psycopg://", "postgresql://", 1)
 
     @property
     def argument(self) -> str:
-        """The keyword `store` that names this store again, empty where none is needed; without a password."""
+        """Empty where none is needed; without a password."""
         try:
             needed = parse_url().url != self.url
         except InputError:
@@ -61,7 +61,7 @@ class StoreLocation:
 
 
 def parse_url(url: str | os.PathLike[str] | None = None) -> StoreLocation:
-    """Read a store address: the argument, else SWEEPDB_STORE, else sweepdb.sqlite in the working directory."""
+    """The argument, else SWEEPDB_STORE, else sweepdb.sqlite here."""
     if url is not None and not isinstance(url, str | os.PathLike):
         raise InputError(f"`store` is an address or a path, not {url!r}", hint=_EXAMPLES)
     text = (url and os.fspath(url)) or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL

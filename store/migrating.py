@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from filecmp import cmp
 from glob import escape
@@ -37,6 +36,7 @@ from sqlalchemy.schema import CreateTable
 
 from store.errors import StoreError
 from store.faults import store_faults
+from store.light_dataclass import dataclass
 from store.location import StoreLocation, parse_url
 from store.reading.connecting import BUSY_TIMEOUT_S, connect_sqlite, read_revision, require_store_file
 from store.revision import HEAD_REVISION, REVISIONS, revision_error

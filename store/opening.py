@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from sqlalchemy import Connection, Engine
 
 from store.errors import StoreError
 from store.faults import store_faults
+from store.light_dataclass import dataclass
 from store.location import StoreLocation, parse_url
 from store.migrating import create_if_missing, make_engine, make_reading_engine
 from store.reading import interrupts_held, read_store_id

@@ -5,10 +5,11 @@ Keys are sha256 hex digests of canonical JSON, made by whoever builds the record
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import Convention, Family, Phase, Status, SweepKind
 from store.schema.plan_columns import IF_SET, PlanRecord
 from store.schema.service_columns import Served

@@ -1,4 +1,4 @@
-"""The schema revisions this program knows, and the check every opening makes. Light: no Alembic."""
+"""Known schema revisions, and every opening's check. Without Alembic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST_UPGRADER = "97b1e07581225c16dec297c510edd99b6f61c350"
 
 
 def check_revision(location: StoreLocation, found: str) -> None:
-    """Raise unless the store has the revision this program reads and writes; never migrate."""
+    """Raises, never migrates."""
     if found != HEAD_REVISION:
         raise revision_error(location, found)
 

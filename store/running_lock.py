@@ -1,7 +1,7 @@
-"""Tells a sweep that is running from one whose writer is gone: a writer holds a lock that ends with its process.
+"""Tells running sweeps from abandoned ones by locks that end with the writer.
 
-On SQLite a lock on a small file beside the store, on PostgreSQL an advisory lock of a session. No clock and no process
-number is trusted: containers, other hosts and reused numbers deceive nobody."""
+SQLite: a small file beside the store; PostgreSQL: a session's advisory lock. Clocks and process numbers are not
+trusted: containers, other hosts and reuse deceive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHERE locktype = 'advisory' AND granted AND classid::bigint = ? AND objid::bigin
 
 @dataclass(slots=True, kw_only=True)
 class RunningLock:
-    """The locks of the sweeps that this process is writing into one store."""
+    """Of sweeps that this process writes into a store."""
 
     location: StoreLocation
     store_id: str
@@ -40,7 +40,7 @@ class RunningLock:
     _session: Connection | None = None
 
     def hold(self, engine: Engine, sweep_id: int, key: str) -> None:
-        """Hold a sweep; called before its row can be seen, so that no reader takes it for abandoned."""
+        """Before its row can be seen, so that no reader takes it for abandoned."""
         if self.location.path is not None:
             self._files[sweep_id] = _locked_file(_lock_path(self.location.path, key), self.location)
             return
@@ -63,7 +63,7 @@ class RunningLock:
                 self._session = None
 
     def close(self) -> None:
-        """Let every sweep go; those that were not finished show as interrupted from now on."""
+        """Unfinished sweeps show as interrupted from now on."""
         for sweep_id in list(self._files):
             self.release(sweep_id)
         if self._session is not None:
@@ -78,9 +78,9 @@ class RunningLock:
 
 
 def is_abandoned(location: StoreLocation, sweep_id: int, key: str) -> bool:
-    """Whether a sweep is recorded as running and no process writes it; where nobody can tell, one counts as writing.
+    """Recorded as running, without a writer; where nobody can tell, it runs.
 
-    The lock is looked at first and the record afterwards, because a writer lets go after it has recorded the end."""
+    The lock is read first: a writer records the end before it lets go."""
     if location.path is not None and not _is_free(_lock_path(location.path, key)):
         return False
     if location.path is None:
@@ -128,7 +128,7 @@ def _locked_file(path: Path, location: StoreLocation) -> BinaryIO:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether nobody holds a lock file; a file that cannot be read tells nothing, so it counts as held."""
+    """An unreadable file counts as held."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

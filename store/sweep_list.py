@@ -1,4 +1,4 @@
-"""Lists sweeps, newest first, and shows one: plain SQL through the driver, so that it starts fast."""
+"""Lists and shows sweeps by the plain driver, which starts fast."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ORDER BY m.name, sj.device_name, COALESCE(w.name, w.label), w.id, sj.phase
 
 
 class SweepSummary(NamedTuple):
-    """One line of the list of sweeps. `voided` is the reason, None when it counts."""
+    """`voided` is the reason; None: it counts."""
 
     id: int
     key: str
@@ -102,7 +102,7 @@ def list_sweeps(location: StoreLocation, *, limit: int = 20) -> list[SweepSummar
 
 
 def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
-    """Return the one sweep whose key starts with the reference, or the newest that carries it as its label."""
+    """By the start of its key, else the newest of that label."""
     with read_transaction(location) as transaction:
         found = _find(transaction, reference.strip())
         return SweepDetail(
@@ -113,7 +113,7 @@ def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
 
 
 def _of_now(location: StoreLocation, sweep: SweepSummary) -> SweepSummary:
-    """The sweep with its status of now. Texts longer than any of this program are cut, so that a list stays one."""
+    """With its status now. Longer texts than this program writes are cut."""
     return sweep._replace(
         status=status_now(location, sweep.id, sweep.key, sweep.status),
         label=None if sweep.label is None else sweep.label[:LONGEST_NAME],

@@ -1,9 +1,7 @@
-"""Texts that people gave and people read: which may be names, and how each is written into a page or a line of CSV.
+"""People's texts: which may be names, and how HTML and CSV hold them.
 
-One rule says which names and texts a store keeps: every way in checks it, and what breaks it is shown escaped. HTML is
-escaped because there is no other way to make it: `element` escapes what is not markup already. In CSV, text that a
-spreadsheet would run begins with an apostrophe, which makes it text there; numbers stay as they are, and reading such a
-text takes the apostrophe off again."""
+Every way in checks one rule; what breaks it is shown escaped. Only `element` makes HTML, and escapes all but markup.
+CSV texts that a spreadsheet would run get an apostrophe, which reading takes off again."""
 
 from __future__ import annotations
 
@@ -35,17 +33,17 @@ _SHOWN = 40
 
 
 def checked_name(name: str, what: str, *, longest: int = LONGEST_NAME) -> str:
-    """The name as it is, or an error: it is one line that a reader sees as it is stored. `what` begins the sentence."""
+    """One line that readers see as it is stored. `what` begins the error."""
     return _checked(name, what, _IN_NAMES, longest)
 
 
 def checked_text(text: str, what: str, *, longest: int = LONGEST_TEXT) -> str:
-    """The text as it is, or an error: a name, but for its length and its breaks."""
+    """A name, but for length and line breaks."""
     return _checked(text, what, _IN_TEXTS, longest)
 
 
 def checked_arguments(text: str) -> str:
-    """The arguments of a sweep as they are, or an error: a JSON object of bounded length and depth."""
+    """A JSON object of bounded length and depth."""
     if len(text) > LONGEST_ARGUMENTS:
         raise InputError(
             f"The arguments of a sweep have {len(text):,} characters, more than {LONGEST_ARGUMENTS:,}.",
@@ -57,7 +55,7 @@ def checked_arguments(text: str) -> str:
 
 
 def arguments_of(text: str) -> dict[str, object] | None:
-    """The arguments of a sweep; None where they are none that this program wrote."""
+    """None where this program did not write them."""
     try:
         found = json.loads(text) if len(text) <= LONGEST_ARGUMENTS else None
     except (ValueError, RecursionError):
@@ -66,7 +64,7 @@ def arguments_of(text: str) -> dict[str, object] | None:
 
 
 def escaped(text: str) -> str:
-    r"""The text with characters that no reader sees as their escapes: `\x1b` for what begins a terminal's sequence."""
+    """Invisible characters as escapes: `\x1b` for a terminal's sequence."""
     return text if text.replace("\n", "").isprintable() else re.sub(_IN_TEXTS, _escape, text)
 
 
@@ -97,7 +95,7 @@ _NUMBER = r"(?i)[+-]?(\d[\d,]*(\.\d*)?|\.\d+)(e[+-]?\d+)?"
 
 
 def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
-    """A value that JSON and CSV can hold: what is no finite number is missing, bytes are hexadecimal digits."""
+    """Non-finite numbers are missing, bytes hexadecimal."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -114,7 +112,7 @@ def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
 
 
 def csv_line(cells: Sequence[object], *, exact: bool = False) -> str:
-    """One line. `exact`: texts as they are, for programs; halves of characters are escaped in any case."""
+    """`exact`: texts as they are; half characters are escaped anyway."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerow(["" if cell is None else cell for cell in _told(cells, exact)])
     return buffer.getvalue().encode("utf-8", "backslashreplace").decode()
@@ -138,7 +136,7 @@ Value = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Html:
-    """Markup. Nothing but this module makes one, and as a text of another it would be escaped."""
+    """Made here alone; any other text is escaped."""
 
     source: str
 
@@ -147,7 +145,7 @@ class Html:
 
 
 def html_of(parts: Iterable[Html | str]) -> Html:
-    """Parts after each other; texts among them are escaped, and characters that no reader sees are written out."""
+    """Texts among the parts are escaped."""
     from html import escape
 
     return Html("".join(one.source if isinstance(one, Html) else escape(escaped(one)) for one in parts))
@@ -159,7 +157,7 @@ def element(tag: str, /, *inner: Html | str, **attributes: Value) -> Html:
 
 
 def embedded(tag: str, source: str, /, **attributes: Value) -> Html:
-    """A script or a style, whose source is not escaped and so must not end it."""
+    """A script or style, unescaped, which must not end its tag."""
     if f"</{tag}" in source.lower():
         raise ValueError(f"the source of a {tag} would end it")
     return Html(f"<{tag}{_written(attributes)}>{source}</{tag}>")

@@ -1,4 +1,4 @@
-"""How long writers wait for each other, and whom they tell: one setting a process, a command's or the environment's."""
+"""How long writers wait, and whom they tell: one setting a process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SETTING = _Setting()
 
 
 def wait_at_most(limit_s: float | None, tell: Callable[[float, float], None] | None = None) -> None:
-    """Set the limit of this process, and who is told while it waits; None is the environment's, or five minutes."""
+    """None: the environment's, or five minutes."""
     if limit_s is not None:
         _check(limit_s, "`wait`")
     _SETTING.limit_s, _SETTING.tell = limit_s, tell

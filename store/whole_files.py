@@ -1,7 +1,7 @@
-"""The one place that opens what a user names for output.
+"""The one place that opens a user's output.
 
-A file is written whole or not at all. A pipe, a terminal or a descriptor such as `/dev/stdout` is written to and stays
-what it is. Nothing else that is no file is ever written to."""
+A file is written whole or not at all. Pipes, terminals and descriptors such as `/dev/stdout` are written to; nothing
+else is."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _SCRIPT, _SCRIPT_MODE = ".sh", 0o755
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a path at which there is something else than a file: a rename over it would destroy it.
+    """A rename would destroy it.
 
-    As root in a container, a device node that is replaced by a file is gone for every process."""
+    As root in a container, a replaced device node is gone for every process."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -48,7 +48,7 @@ _UNDER_WAY: set[Path] = set()
 
 
 def drop_unfinished_files() -> None:
-    """Remove what is half written, where a process must end without unwinding."""
+    """For a process that must end without unwinding."""
     for temporary in tuple(_UNDER_WAY):
         with suppress(OSError):
             temporary.unlink()
@@ -59,7 +59,7 @@ def is_standard_output(path: Path) -> bool:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is written to a path goes to a reader: a pipe, a terminal, `/dev/null`, an open descriptor."""
+    """A pipe, terminal, `/dev/null`, or open descriptor."""
     if _descriptor(path) is not None:
         return True
     try:
@@ -70,7 +70,7 @@ def is_stream(path: Path) -> bool:
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path is a terminal, or a device that takes characters as one does."""
+    """A terminal, or another character device."""
     descriptor = _descriptor(path)
     try:
         return stat.S_ISCHR((path.stat() if descriptor is None else os.fstat(descriptor)).st_mode)
@@ -80,9 +80,9 @@ def is_device(path: Path) -> bool:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A name to write to, whose content reaches `path` at the end. An error leaves nothing of it.
+    """Reaches `path` at the end, or not at all.
 
-    It takes the place of a file; where `path` is a link, of the file that it leads to."""
+    Replaces the file, or the one that a link leads to."""
     try:
         if is_stream(path):
             with _sent(path) as temporary:
@@ -107,7 +107,7 @@ def _replaced(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _sent(path: Path) -> Iterator[Path]:
-    """A name whose content a stream gets. It is opened at once: its reader meets an end even of what failed."""
+    """Opened at once, so that a reader meets an end even of failures."""
     descriptor = _descriptor(path)
     opened = os.open(path, os.O_WRONLY | os.O_NOCTTY) if descriptor is None else os.dup(descriptor)
     with os.fdopen(opened, "wb") as stream:
@@ -135,9 +135,9 @@ def _unfinished(temporary: Path) -> Iterator[Path]:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The open descriptor of this process that a path names, itself or through links: 1 of `/dev/stdout`.
+    """1 for `/dev/stdout`, through links too.
 
-    It is not opened anew: that would write over the beginning of a file to which a shell appends."""
+    Opening it anew would overwrite the beginning of a file to which a shell appends."""
     folders = {Path("/dev/fd"), Path("/dev/fd").resolve(), Path("/proc/self/fd").resolve()}
     place = path.absolute()
     for _ in range(_MOST_LINKS):
@@ -156,7 +156,7 @@ def _behind_links(path: Path) -> Path:
 
 
 def number_of(error: Exception) -> int | None:
-    """The number that the system gave an error, in the words of DuckDB too; None where it gave none."""
+    """Also in DuckDB's words."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     found = re.search(r'"errno":"(\d+)"', str(error))
@@ -166,7 +166,7 @@ def number_of(error: Exception) -> int | None:
 
 
 def unwritable(path: Path, error: Exception) -> SweepdbError:
-    """The error of a path that could not be written: a full or failing disk is not the user's mistake."""
+    """A full or failing disk is not the user's mistake."""
     number = number_of(error)
     said = str(error).partition("\n")[0] if number is None else os.strerror(number)
     if number in _DISK:

@@ -1,4 +1,4 @@
-"""Questions, answers and what is said beside them, for those who put them on a screen."""
+"""Questions and answers, for those who show them."""
 
 from __future__ import annotations
 

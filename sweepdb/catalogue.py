@@ -1,4 +1,4 @@
-"""Models and devices by name, their figures, and searches of plans."""
+"""Models, devices, figures, and searches of plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explain stored probes: scenario and operators restored from the store, the step priced again, the loop played."""
+"""Explains stored probes: restored, priced again, and simulated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedStep:
-    """One step of one probe: its operators, and its stored time. Of the images of one prompt none is stored apart."""
+    """Operators and stored time. A prompt's images have no stored time."""
 
     probe: str
     step: str
@@ -51,7 +51,7 @@ class ExplainedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Two values of a number, the lower one first."""
+    """The lower value first."""
 
     least: float
     most: float
@@ -62,7 +62,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokens:
-    """First tokens of users in step and of users who drift apart, of one probe; e2e and tokens differ less."""
+    """TTFT of in-step and of drifting requests; e2e and tokens differ less."""
 
     probe: str
     ttft_ms: Span
@@ -85,7 +85,7 @@ class Explanation:
     own_runs: tuple[OwnRunsOfARow, ...] = ()  # of rows whose server was measured
 
     def headline(self) -> Iterator[str]:
-        """Stored against summed time of each step."""
+        """Stored against summed time."""
         for item in self.steps:
             yield item.said()
         for one in self.first_tokens:
@@ -95,7 +95,7 @@ class Explanation:
         yield ""
 
     def rows(self, top: int | None) -> tuple[list[str], list[list[object]]]:
-        """The operators, the longest first."""
+        """The longest first."""
         columns = ["step", "operator", "kind", "count", "gflop", "mbyte", "time_ms", "bound", "share_percent"]
         rows: list[list[object]] = []
         for step in self.steps:
@@ -106,7 +106,7 @@ class Explanation:
         return columns, rows
 
     def side_by_side(self, top: int | None) -> tuple[list[str], list[list[object]]]:
-        """The operators of two probes by label and kind, the largest difference first."""
+        """By label and kind, the largest difference first."""
         columns = ["step", "operator", "kind", "a_ms", "b_ms", "difference_ms", "a_bound", "b_bound"]
         by_probe: dict[str, dict[tuple[str, str, str], ExplainedOperator]] = {}
         for step in self.steps:
@@ -171,9 +171,9 @@ def _encodes_apart(scenario: Scenario) -> bool:
 def _first_tokens(
     probe: str, scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet]
 ) -> FirstTokens | None:
-    """First tokens of users in step and of users who drift as the probe's do; None within APART.
+    """None within APART.
 
-    Nothing is played of a phase alone and without an engine, and lengths that the client draws keep nobody in step."""
+    Not for a phase alone or without an engine; drawn lengths keep nobody in step."""
     if scenario.engine is None and "@" in scenario.serving_model:
         return None
     engine = serving_model_of(scenario).engine(scenario)

@@ -1,4 +1,4 @@
-"""The input length of a question: a number, the stored workloads of a file of length bins, or a name."""
+"""Input length of a question: a number, a file of length bins, or a name."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ class _Bin(NamedTuple):
 
 
 def with_lengths(given: Mapping[str, object], store_url: str | None) -> dict[str, object]:
-    """Keywords of a question, `input_length` among them as a number alone.
+    """A file stands for stored workloads with its bins, of any token budget.
 
-    A file of length bins is the stored workloads with these bins, of any token budget; another text is a workload's
-    name."""
+    Other texts are names."""
     asked = given.get("input_length")
     if not isinstance(asked, str | os.PathLike) or str(asked).isdecimal():
         return dict(given)

@@ -1,4 +1,4 @@
-"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook."""
+"""A store open for questions and evaluation (reports: queries.notebook)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OpenStore(Notebook):
     def decide(self, *, budget: int = BUDGET, gain: float = GAIN, mode: str = MODE, **options: object) -> Decision:
         """The deployment to choose now, and the runs worth most: options are those of `deployments`.
 
-        `mode` names the servers to decide among: aggregated, pd (prefill and decode apart), or both."""
+        `mode` names the servers to decide among: aggregated, pd (disaggregated), or both."""
         from sweepdb.deciding import decided
 
         asked = question_of(REPORT, with_lengths(options, self._session.location.url))

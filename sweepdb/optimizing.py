@@ -1,7 +1,7 @@
-"""The seeds' flow: evaluate what the store lacks under upstream's convention, then ask. No Typer, no printing.
+"""The seeds' flow: evaluate under upstream's convention, then ask.
 
-Their program looks at few batch sizes: it doubles until something breaks, then bisects. Rows stay whole. What it finds
-within the limits is kept, so that its best row is the best of those and not of all batch sizes."""
+Their program doubles batch sizes until something breaks, then bisects. Its finds are kept, so that its best row is the
+best of those."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from sweepdb.evaluating.workloads import stored_workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerOptions:
-    """The options given to the seeds' command."""
+    """As given."""
 
     model: str
     devices: tuple[str, ...]
@@ -75,11 +75,11 @@ class OptimizerOptions:
 
     @property
     def is_distribution(self) -> bool:
-        """Whether the input length is a file of length bins, or the name of a stored workload that has some."""
+        """A file of length bins, or a stored workload with bins."""
         return not self.input_length.isdecimal()
 
     def budgets(self) -> tuple[int, ...]:
-        """Token budgets to try: the one given, or four times the prompt, then twice and once where memory is short."""
+        """As given, or four times the prompt, then twice and once where memory is short."""
         if self.max_batched_tokens is not None:
             return (self.max_batched_tokens,)
         length = int(effective_input_length(self._workload(1, self.mtp_tokens[0])))
@@ -120,9 +120,9 @@ DOUBLINGS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """Batch sizes of a scenario that a search found, and the `best` of them.
+    """Batch sizes found, and the `best`.
 
-    The scenario is named by the first letters of its key; `held` says whether memory holds the smallest batch."""
+    By the beginning of the scenario's key; `held`: the smallest batch fits."""
 
     scenario: str
     batch_sizes: tuple[int, ...]
@@ -131,7 +131,7 @@ class Looked:
 
 
 def bisected(fits: Collection[int], first: int, last: int | None) -> list[int]:
-    """Batch sizes that a search from `first` to `last` finds; None is as far as doubling goes."""
+    """None: as far as doubling goes."""
     if first not in fits:
         return []
     low, high = first, FIRST_LARGEST if last is None else last
@@ -179,7 +179,7 @@ TOP = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One answer of a run: what it is about, its rows, and the curve behind it."""
+    """Subject, rows, and the curve behind."""
 
     kind: str  # aggregated, prefill, decode, pd-ratio
     answer: Answer
@@ -190,7 +190,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRun:
-    """The outcome of one device's run: what it stored and answered."""
+    """Stored and answered."""
 
     device: DeviceProfile
     sweep: SweepReport
@@ -198,7 +198,7 @@ class DeviceRun:
 
 
 def phases_of(options: OptimizerOptions) -> tuple[Phase, ...]:
-    """Phases a run needs: seed 001 runs prefill for a TTFT limit, decode for a TPOT limit; both for both or neither."""
+    """Seed 001: prefill for TTFT, decode for TPOT, both for both or neither."""
     if options.pd_ratio:
         return ("prefill", "decode")
     if not options.disagg:
@@ -282,7 +282,7 @@ def _check_combinations(options: OptimizerOptions, request: SweepRequest) -> Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """Batch sizes that were found in a phase, by scenario key, and the plans that hold the smallest batch."""
+    """By scenario key, and plans that hold the smallest batch."""
 
     curve: Answer
     found: Mapping[str, tuple[int, ...]]

@@ -1,15 +1,15 @@
-"""Dated prices and power of devices: entering and listing. No Typer, no printing; joining them is a question's."""
+"""Dated prices and power of devices; questions join them."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from sqlalchemy import select
 
 from evaluator.inputs import resolve, shortened
-from store.errors import InputError
+from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
@@ -29,6 +29,19 @@ def listed_prices(store_url: str | None) -> list[list[object]]:
         ]
 
 
+def check_priced(devices: Collection[str], store_url: str | None) -> None:
+    """Refuse a ranking by cost of devices without any price."""
+    try:
+        known = {device for device, _, usd, *_ in listed_prices(store_url) if usd is not None}
+    except StoreError:
+        known = set()
+    if not known & set(devices):
+        raise InputError(
+            f"`rank_by=cost` needs a price, and none of {' or '.join(devices)} is stored",
+            hint=f"type the USD an hour first: sweepdb prices set {' '.join(f'{device} USD' for device in devices)}",
+        )
+
+
 def enter(records: list[PriceRecord], store_url: str | None) -> list[PriceRecord]:
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
@@ -38,7 +51,7 @@ def enter(records: list[PriceRecord], store_url: str | None) -> list[PriceRecord
 
 
 def _named(record: PriceRecord, store: Store) -> PriceRecord:
-    """The record under the profile's own name: a shipped or added one, or one that rows are stored of."""
+    """Under the profile's own name, or one that rows are of."""
     if record.usd_per_device_hour is None and record.watts_per_device is None:
         raise InputError(f"the price of {record.device_name} has neither dollars an hour nor watts")
     with store.reading() as connection:

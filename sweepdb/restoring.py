@@ -1,4 +1,4 @@
-"""Restores scenarios from what a store or a bundle holds of them, as far as captures and steps need them."""
+"""Scenarios from stores and bundles, for captures and steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PLAN = f"SELECT {', '.join(f'p.{name}' for name in _SIZES)} {_OF_ONE}"
 
 
 class _Specs(NamedTuple):
-    """The stored parts that a scenario is made of, but its plan."""
+    """All parts but the plan."""
 
     model_name: str
     model: str
@@ -72,7 +72,7 @@ def scenario_with_operators(location: StoreLocation, reference: str) -> tuple[Sc
 
 
 def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
-    """The scenario with the profile that its label stands for, where the store has it."""
+    """With its label's profile, where stored."""
     if scenario.engine is None and "@" in scenario.serving_model:
         with suppress(InputError):
             return replace(scenario, engine=stored_engine(store, scenario.serving_model))
@@ -108,6 +108,6 @@ def _planned(specs: _Specs, sizes: dict[str, Any]) -> PlannedScenario:
 
 
 def _left_out(assumptions: str | None) -> str:
-    """The parts of the published model that a row was evaluated without: they are in no key, and so in no spec."""
+    """Parts of the model not evaluated: in no key, and so in no spec."""
     said = (assumptions or "").splitlines()
     return next((one.removeprefix(LANGUAGE_PART) for one in said if one.startswith(LANGUAGE_PART)), "")

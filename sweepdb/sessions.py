@@ -1,4 +1,4 @@
-"""Sessions whose answers read the store's own measured points, and know their servers by our names."""
+"""Sessions that read the store's own points under our names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sweepdb.own_runs import own_points
 
 
 def server_named(one: StatedServer) -> NamedServer:
-    """A server of measured settings by the names of stored rows; the catalogue is read when somebody asks of any."""
+    """Reads the catalogue only when asked."""
     from sweepdb.own_runs import server_of
 
     return server_of(one)
@@ -20,5 +20,5 @@ def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session
 
 
 def open_session(url: str | None = None) -> Session:
-    """A session on the store at `url`, or at SWEEPDB_STORE, or on sweepdb.sqlite here."""
+    """At `url`, SWEEPDB_STORE, or sweepdb.sqlite here."""
     return session_at(parse_url(url))

@@ -1,6 +1,4 @@
-"""Read-only statements of a caller: their limits, checked, their rows, and those that are kept by name.
-
-A kept one is a .sql file in the user's own folder, for any editor."""
+"""Read-only statements: checked limits, rows, and named .sql files in the user's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores: creating, upgrading, checking, sealing, and what was asked for in them."""
+"""Creating, upgrading, checking and sealing stores."""
 
 from __future__ import annotations
 

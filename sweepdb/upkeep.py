@@ -1,4 +1,4 @@
-"""Brings a store to this program, checks it whole, and lays thinned files down beside its parts."""
+"""Upgrades a store, checks it whole, and lays thinned files of its parts down: only rows that can win."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _MOST_FAULTS = 20
 
 
 def upgrade_store(url: str | None) -> UpgradeReport:
-    """Bring a store to the current revision; at it already, lay views of another program down anew."""
+    """At the newest revision, renews another program's views."""
     report = run_revisions(url)
     return report if report.before != report.after else replace(report, views=renew_views(parse_url(url)))
 
 
 def check_store(location: StoreLocation) -> CheckReport:
-    """Check a store, its snapshots and thinned files included; without faults it is whole and what was evaluated."""
+    """With snapshots and thinned files; no faults: whole, and as evaluated."""
     report = check_rows(location)
     forged = list(_identity_faults(location))
     if more := len(forged[_MOST_FAULTS:]):
@@ -62,7 +62,7 @@ def _identity_faults(location: StoreLocation) -> Iterator[str]:
 
 
 def _view_faults(location: StoreLocation) -> Iterator[str]:
-    """Views that are missing or of another program, a sentence each."""
+    """Missing, or another program's."""
     for name in differing_views(location):
         yield f"The view {name} is not what this program lays down: run `sweepdb db upgrade{location.argument}`."
 
@@ -73,7 +73,7 @@ _COLUMNS = ", ".join(f"f.{name}" for name in ("scenario_id", "batch_size", *(col
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinReport:
-    """Thinned files that were written; of all parts, the probes, those that can win, and the bytes of their files."""
+    """Files written; over all parts probes, winners and bytes."""
 
     written: int
     probes: int
@@ -87,7 +87,7 @@ class _Range(NamedTuple):
 
 
 def thin_parts(location: StoreLocation) -> ThinReport:
-    """Write the thinned file of every part that has none by the rules of now; others stay as they are."""
+    """For parts without one by today's rules."""
     with read_transaction(location) as transaction:
         right = {
             row.part_id: row
@@ -121,7 +121,7 @@ def thin_parts(location: StoreLocation) -> ThinReport:
 def winners_of(
     location: StoreLocation, scratch: Path, part: PartRow
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-    """A DuckDB and the SQL of the rows of a part that can win, in the order they have there."""
+    """A DuckDB and SQL for them, in order."""
     checked_path(location, part)
     with in_memory(_MEMORY, scratch / ".thinning") as connection, read_transaction(location) as transaction:
         ranges = tuple(
@@ -156,7 +156,7 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
 
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
-    """Thinned files that hold other rows than can win. Those by rules of before hold more, or are not read."""
+    """Wrong rows. Older rules hold more, or are not read."""
     from store.reading import duckdb
 
     with read_transaction(location) as transaction:

@@ -35,7 +35,6 @@ class Copy:
     folder: Path
 
     def run(self, program: str, *words: str) -> str:
-        """What a program prints that imports the copy."""
         store = f"sqlite:///{self.folder}/store.sqlite"
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "SWEEPDB_STORE": store}
         command = [sys.executable, "-c", program, *words]
@@ -44,7 +43,6 @@ class Copy:
         return done.stdout
 
     def sweepdb(self, *lines: str) -> list[str]:
-        """What several commands say, in one process."""
         return json.loads(self.run(_PROGRAM, json.dumps(lines)))
 
 
@@ -68,7 +66,6 @@ def copied(folder: Path, edits: Mapping[str, str | tuple[str, str]]) -> Copy:
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Files of the program that a copy has and the program has not, or has otherwise."""
     found = []
     for package in PACKAGES:
         for path in sorted((folder / package).rglob("*")):

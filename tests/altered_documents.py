@@ -53,7 +53,6 @@ def with_a_key_twice(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _others(value: object) -> list[object]:
-    """Other values: of the same kind, and one that Python takes for equal."""
     if value is None:
         return [True, "x"]
     if isinstance(value, bool):

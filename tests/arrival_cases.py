@@ -52,7 +52,6 @@ def asking(arrive, new_tokens, steps, *, cached=0, service=0.0, replica=None) ->
 
 
 def run_of_qwen(phase="aggregated", input_length=2000, output_length=300.0) -> Run:
-    """Qwen3-32B on four H100."""
     scenario = Scenario(
         model=QWEN3_32B,
         device=load_device("h100_sxm"),
@@ -73,13 +72,11 @@ def run_of_qwen(phase="aggregated", input_length=2000, output_length=300.0) -> R
 
 
 def player_of_qwen(phase, process) -> LoadPlayer:
-    """One side of a pair at 1,500/200."""
     run = run_of_qwen(phase, 1500, 200.0)
     return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), PlaySettings(process=process))
 
 
 def aggregated_loads(rates, process, trace=None):
-    """Its loads, or with the lengths of a trace."""
     run = run_of_qwen()
     engine = serving_model_of(run.scenario).engine(run.scenario)
     player = LoadPlayer(run, engine, PlaySettings(process=process), trace)

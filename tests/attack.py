@@ -93,7 +93,6 @@ def command(arguments: str, url: str, ground: Ground, *, kill_at: int = 0) -> tu
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[Ground]:
-    """Compile the shim, evaluate a small store, export it."""
     shim = folder / "kill_at.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim, HERE / "kill_at.c", "-ldl"], check=True)
     small, large = (f"sqlite:///{folder}/{name}.sqlite" for name in ("small", "large"))
@@ -119,7 +118,6 @@ def _nothing() -> Iterator[None]:
 
 
 def rows(url: str) -> set[tuple[object, ...]]:
-    """Every probe of a store by its scenario's key, and every block by its digest."""
     probes = "SELECT s.key, p.batch_size, p.weight_bytes, p.e2e_ms FROM probe p JOIN scenario s ON s.id = p.scenario_id"
     blocks = "SELECT s.key, b.first_batch_size, b.digest FROM block b JOIN scenario s ON s.id = b.scenario_id"
     with read_transaction(parse_url(url)) as transaction:
@@ -263,7 +261,6 @@ def attack(rounds: int, folder: Path, *, every: int = 1, seed: int = 2026) -> li
 
 
 def main() -> None:
-    """Print the counts of as many rounds as were asked for; exit 1 where anything was lost."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         found = attack(int(sys.argv[1]), Path(folder))

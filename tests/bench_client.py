@@ -40,7 +40,6 @@ def parsed(arguments):
 
 
 async def answered(url, model, prompt, output):
-    """Seconds to the first token, and between tokens."""
     body = json.dumps({"model": model, "prompt": "w1 " * prompt, "max_tokens": output, "stream": True}).encode()
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     head = f"POST /v1/completions HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -87,7 +86,6 @@ async def measured(asked):
 
 
 def result(asked, rows, seconds):
-    """The fields of vLLM's result that say how long requests took."""
     speed = float(os.environ.get("SPEED", "1"))
     seconds, rows = (
         speed * seconds,

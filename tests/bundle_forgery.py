@@ -15,19 +15,16 @@ from store.sealing import fetched_arrays
 
 
 def lines(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The objects of a file of lines."""
     return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 def with_lines(folder: Path, name: str, change: Callable[[list[dict[str, Any]]], object]) -> None:
-    """Change the objects of a file of lines in place."""
     items = lines(folder, name)
     change(items)
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
 
 
 def with_rows(folder: Path, statement: str) -> None:
-    """Change the rows of a Parquet bundle by a statement about `probes`."""
     path = folder / "probes.parquet"
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE probes AS FROM '{path}'")

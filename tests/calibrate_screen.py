@@ -37,7 +37,6 @@ GRID = tuple(itertools.product(((500, 100), (1000, 400), (3000, 200), (6000, 300
 
 
 def written(path, truth: EngineProfile, *, grid=GRID, more: str = ""):
-    """Points that a server with the numbers of `truth` would measure, in our own format."""
     rows = [["Qwen/Qwen3-0.6B", "h100_sxm", "vllm", "bf16", 1, *lengths, users] for lengths, users in grid]
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([[*HEAD, "ttft_ms"], *([*row, 1000] for row in rows)])
@@ -54,19 +53,16 @@ def written(path, truth: EngineProfile, *, grid=GRID, more: str = ""):
 
 
 def answered(folder: Path):
-    """The command of the page, over points of that server."""
     points = written(folder / "mine.csv", TRUTH)
     asked = f"calibrate --serving vllm --measurements {points} --profile {folder}/vllm-calibrated.yaml"
     return sweepdb(asked, f"sqlite:///{folder}/store.sqlite")
 
 
 def screen_of(page: str) -> str:
-    """What the page shows of it, without its margin."""
     return textwrap.dedent(SCREEN.findall(page)[0])
 
 
 def made_anew(page: str) -> str:
-    """The page with what the command prints today, and with the label that it gives."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = answered(Path(folder))
     label = LABEL.findall(outcome.err)[0]

@@ -13,7 +13,6 @@ CHROMIUM = Path("/usr/bin/chromium")
 
 @contextmanager
 def browser() -> Iterator[object]:
-    """A browser of this test."""
     driver = pytest.importorskip("playwright.sync_api", reason="pages are tested with playwright, which is missing")
     if not CHROMIUM.exists():
         pytest.skip(f"pages are tested in {CHROMIUM}, which is missing")

@@ -207,14 +207,12 @@ Qwen/Qwen3-32B,h100_sxm,vllm,,,1024,128,64,,nan,15,r7
 
 
 def write(folder, content, name="result.json"):
-    """A file of a text, or of JSON."""
     path = folder / name
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return path
 
 
 def only(path):
-    """The one record of a file that has no problem."""
     result = read_measurements(path)
     assert result.problems == ()
     (record,) = result.records

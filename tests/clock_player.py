@@ -173,7 +173,6 @@ def asked(table: StepTable, loop: ClosedLoop) -> list[list[Request]]:
 
 
 def played(table: StepTable, engine: EngineProfile, loop: ClosedLoop, own: Own | None = None) -> list[ClockPlayer]:
-    """All of them, each played to its end."""
     players = [ClockPlayer(table, engine, loop, requests, own) for requests in asked(table, loop)]
     for player in players:
         player.play()

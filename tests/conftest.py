@@ -83,7 +83,6 @@ def copied_empty_stores(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def postgresql_server():
-    """A PostgreSQL server of this test run."""
     if reason := why_not():
         pytest.skip(reason)
     with running_server() as server:
@@ -92,7 +91,6 @@ def postgresql_server():
 
 @pytest.fixture
 def postgresql_url(postgresql_server: Server):
-    """The address of an empty PostgreSQL database."""
     url = postgresql_server.new_database()
     yield url
     postgresql_server.drop(url)
@@ -100,7 +98,6 @@ def postgresql_url(postgresql_server: Server):
 
 @pytest.fixture
 def sqlite_url(tmp_path):
-    """The address of a SQLite store that is not there yet."""
     return f"sqlite:///{tmp_path}/store.sqlite"
 
 

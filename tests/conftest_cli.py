@@ -37,7 +37,6 @@ def words(text: str) -> list[str]:
 
 
 def sweepdb(text: str | list[str], store: str | None = None, stdin: str = "") -> Outcome:
-    """Run one command line in this process."""
     arguments = words(text) if isinstance(text, str) else list(text)
     if store is not None:
         arguments += ["--store", store]

@@ -52,7 +52,6 @@ def _read(master, shown):
 
 
 def on_terminal(arguments, width, *, styled=False):
-    """What a command line shows on a terminal."""
     with terminal(width) as shown:
         code = run(arguments)
     text = b"".join(shown).decode().replace("\r\n", "\n")

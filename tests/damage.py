@@ -88,7 +88,6 @@ def damaged_document(draw: st.DrawFn, base: object) -> bytes:
 
 
 def _holders(value: object) -> list[dict | list]:
-    """Every mapping and list of a document, the document first."""
     if not isinstance(value, dict | list):
         return []
     inside = value.values() if isinstance(value, dict) else value

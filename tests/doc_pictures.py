@@ -18,7 +18,6 @@ PAGES = ("howto/look-and-draw.md",)
 
 
 def main() -> None:
-    """Rewrite docs/pictures."""
     PICTURES.mkdir(exist_ok=True)
     for page in PAGES:
         with tempfile.TemporaryDirectory() as folder:

@@ -13,12 +13,10 @@ INDENTED = re.compile(r"(?:^    (?:.*)\n)+", re.MULTILINE)
 
 
 def commands_of(page: Path, languages: Collection[str] = RUN) -> list[str]:
-    """The commands of a page's blocks."""
     return commands_in(page.read_text(encoding="utf-8"), languages)
 
 
 def section(page: Path, heading: str) -> str:
-    """A page's text from a heading of the second level to the next."""
     return page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 

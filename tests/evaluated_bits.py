@@ -57,12 +57,10 @@ CASES = {
 
 
 def bits() -> dict[str, dict[str, list[str]]]:
-    """Every column of every case and phase."""
     return {f"{name}, {phase}": columns_of(name, phase, SIZES) for name in CASES for phase in PHASES}
 
 
 def columns_of(name: str, phase: str, sizes) -> dict[str, list[str]]:
-    """Every column of a case and phase at some batch sizes."""
     columns = _block(*CASES[name][0], *CASES[name][1:], phase, sizes).columns()
     return {column: [float(value).hex() for value in values] for column, values in columns.items()}
 

@@ -18,6 +18,5 @@ def evaluate_all(request, operators=None):
 
 
 def fitted_to(measured, start):
-    """The profile nearest to these points of one server."""
     own = user_points.own_points(measured)
     return user_points._corrected(own, start, user_points._fitted_numbers(own, start)).profile

@@ -126,7 +126,6 @@ TEST_DEVICE = DeviceProfile(
 
 @functools.cache
 def upstream_device(name: str) -> DeviceProfile:
-    """A device of the seeds' program, as it is written there."""
     row = next(row for row in rows("upstream_devices") if row["device"] == name)
     return DeviceProfile(
         name=name,
@@ -163,7 +162,6 @@ def _link(text: str) -> Link:
 
 @functools.cache
 def captured(model: ModelSpec, plan: Plan = Plan(), trace="prefill", linear=BF16, experts=None, **options):  # noqa: B008
-    """Operators of a model, traced once a test session."""
     options = {"kv_bits": 16, "compile": True, "convention": "physical", **options}
     return capture_operators(
         CaptureRequest(model=model, plan=plan, linear=linear, experts=experts or linear, trace=trace, **options)
@@ -171,5 +169,4 @@ def captured(model: ModelSpec, plan: Plan = Plan(), trace="prefill", linear=BF16
 
 
 def both_traces(model: ModelSpec, plan: Plan, **options):
-    """The operator sets a scenario of any phase needs."""
     return {trace: captured(model, plan, trace, **options) for trace in ("prefill", "decode")}

@@ -9,7 +9,6 @@ MOST = 100  # where a property says nothing
 
 
 def examples(number: int) -> int:
-    """Of `number` examples, those of this run."""
     return number if PROFILE == "new" else max(number // 3, 4)
 
 

@@ -39,7 +39,6 @@ def _shuffled(table: KernelTable) -> KernelTable:
 
 
 def main(device: str, pattern: str, *order: str) -> None:
-    """Fit and print."""
     figures = figures_of(load_device(device, family="theoretical"))
     rows = rows_of(device, pattern, shuffled="shuffled" in order)
     sys.stdout.write(json.dumps({name: fit_kernel(one, figures).values for name, one in rows.items()}))

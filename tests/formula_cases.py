@@ -62,7 +62,6 @@ SIZES = (1, 3, 50)
 
 
 def shapes() -> Iterator[tuple[str, Columns]]:
-    """Every column of every model, workload, phase and convention."""
     for (name, (model, plan)), (label, workload) in itertools.product(MODELS.items(), WORKLOADS.items()):
         if workload.mtp_tokens and not model.mtp_layers:
             continue
@@ -327,5 +326,4 @@ def own_fits() -> Iterator[tuple[str, Columns]]:
 
 
 def numbers() -> dict[str, Columns]:
-    """Every case by name."""
     return dict(itertools.chain(shapes(), spans(), services(), pairs(), recipes(), own_fits()))

@@ -90,8 +90,6 @@ START = datetime(2025, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """What `fill` wrote."""
-
     sweeps: tuple[str, ...]
     scenarios: int
     failures: int
@@ -109,7 +107,6 @@ class _Count:
 
 
 def content_key(value: object) -> str:
-    """Hash a canonical form, as evaluators do."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -168,7 +165,6 @@ def put(store: Store, sweep_id: int, record: ScenarioRecord, ref: ScenarioRef, *
 
 
 def sweep_record(*, key: str, label: str | None = None, started_at: datetime = START) -> SweepRecord:
-    """Make a request record."""
     return SweepRecord(
         key=key, label=label, arguments='{"generated": true}', program_version="0.1.0", started_at=started_at
     )
@@ -192,7 +188,6 @@ def scenarios(*, seed: int = 0) -> Iterator[ScenarioRecord]:
 
 
 def scenario(model, workload, device, *, precision, plan, phase, version=FORMULA_VERSIONS[0]) -> ScenarioRecord:
-    """Make one scenario from entries of the tables above."""
     subject = _subject(model, workload, device, precision=precision, plan=plan, phase=phase)
     device_record = _device(device)
     status, reason = _outcome(model, device, precision, plan, phase)

@@ -20,7 +20,6 @@ def bent(share):
 
 
 def unbent(bend):
-    """The share again."""
     return (1.02 * exp(bend) - 0.02) / (1 + exp(bend))
 
 
@@ -33,7 +32,6 @@ class PartedCells(list[tuple[int, ...]]):
 
 
 def stored_cells(connection) -> dict[int, PartedCells]:
-    """Of every load of a store."""
     connection.provide({"load_cell", "load_uneven"})
     found: dict[int, PartedCells] = defaultdict(PartedCells)
     for load, *cell in connection.execute("SELECT * FROM load_cell").fetchall():
@@ -94,7 +92,6 @@ def ladders_of(url):
 
 
 def goodput_of(rows, ttft, tpot, wanted, *, marginal=False):
-    """Goodput of one ladder, 0 for none."""
     curve = [(rate, share) for rate, share, _ in shares_of(rows, ttft, tpot, marginal=marginal)]
     return crossing(curve, wanted)[0] or 0.0
 

@@ -52,7 +52,6 @@ class Compared:
     hit_rate: float = 0.0
 
     def error(self, metric: str) -> float:
-        """The signed error in percent."""
         return 100.0 * (self.played[metric] / self.measured[metric] - 1.0)
 
 

@@ -20,7 +20,6 @@ def bare_point(**said: object) -> MeasurementRecord:
 
 
 def closed_loop(**changes: object) -> MeasurementRecord:
-    """Eight users of vLLM on one H100."""
     said = {
         "model": "Qwen/Qwen3-32B", "device": "h100_sxm", "engine": "vllm", "mode": "aggregated", "precision": "fp8",
         "num_devices": 1, "input_length": 1024.0, "output_length": 512.0, "concurrency": 8.0,
@@ -30,7 +29,6 @@ def closed_loop(**changes: object) -> MeasurementRecord:
 
 
 def point(number, *, device, tp, users, model=MODEL, version="0.1", prompt=PROMPT, prefills=None, rate=None, **metrics):
-    """A measured point; with `prefills` instances of tp 1 beside one that decodes it is of a pair."""
     side = SideRecord(instances=1, tp=tp, pp=1, dp=1, ep=1)
     return MeasurementRecord(
         key=hashlib.sha256(str(number).encode()).hexdigest(), source=f"file:{number}", source_format="test", model=model,

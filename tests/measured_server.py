@@ -20,13 +20,10 @@ OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2
 
 
 def flag(name, default):
-    """The value of a flag."""
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
 
 
 class Measured:
-    """Rows of one size, and the requests in flight."""
-
     def __init__(self, rows, speed, crash_at):
         self.rows = sorted((int(users), *times) for users, times in rows.items())
         self.speed, self.crash_at, self.in_flight = speed, crash_at, 0
@@ -42,7 +39,6 @@ class Measured:
         ]
 
     async def connected(self, reader, writer):
-        """One request, and its answer."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         if "/health" in head[0]:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

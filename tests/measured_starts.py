@@ -79,7 +79,6 @@ def fill_plans(folder):
 
 
 def starts_of(url):
-    """Every plan of a store as a start, the fewest devices first."""
     with sweepdb.open(url) as store:
         rows = store.sql(
             "SELECT probe, plan, scenario, device FROM probe WHERE batch_size = 16 ORDER BY num_devices"
@@ -94,7 +93,6 @@ def starts_of(url):
 
 
 def stored_points(url):
-    """(devices, users, TTFT, TPOT, why it failed) of every stored point."""
     with sweepdb.open(url) as store:
         rows = store.sql(
             "SELECT num_devices, concurrency, ttft_ms, tpot_exclusive_ms, server_failed FROM measurement"
@@ -120,7 +118,6 @@ def next_of(url):
 
 
 def journal_lines(url):
-    """What the journal of a store says."""
     file = runs_folder(parse_url(url)) / JOURNAL
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 

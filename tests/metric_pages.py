@@ -116,7 +116,6 @@ class Server:
 
 
 def histogram(name, label, values, bounds):
-    """A histogram as Prometheus' client writes it."""
     counts = [int(one) for one in np.searchsorted(np.sort(values), bounds, side="right")]
     lines = [f"# HELP {name} Histogram of a server.", f"# TYPE {name} histogram"]
     for bound, count in zip((*map(float, bounds), "+Inf"), (*counts, len(values)), strict=True):

@@ -97,7 +97,6 @@ class Served:
         return self.waiting[one.number]
 
     async def serve(self) -> None:
-        """Steps, each as long as it is predicted to take."""
         loop = asyncio.get_running_loop()
         while True:
             await self.came.wait()
@@ -112,7 +111,6 @@ class Served:
                 self.player.fresh.clear()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, with one request after the other."""
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while await self._answered(reader, writer):
                 await writer.drain()
@@ -164,7 +162,6 @@ class Served:
 
 
 def _run(url: str, instance: StoredInstance) -> Run:
-    """The row's scenario with its stored operators."""
     wanted = captures(PlannedScenario(model_name=instance.model_name, scenario=instance.scenario))
     with open_store(url, read_only=True) as store:
         payloads = get_operators(store, [item.key for item in wanted.values()])

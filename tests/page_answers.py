@@ -12,7 +12,6 @@ from sweepdb.planning import short_plan
 
 
 def top_row(page):
-    """The first row of the table as text, by column."""
     heads = page.locator("#top thead th").all_inner_texts()
     return dict(zip(heads, page.locator("#top tbody tr").first.locator("td").all_inner_texts(), strict=True))
 
@@ -28,7 +27,6 @@ def typed(page, url, report="best"):
 
 
 def agree(page, url):
-    """Whether the first row is that of the command line."""
     shown, first = top_row(page), typed(page, url)[0]
     assert shown["probe"] == first["probe"]
     assert shown["plan"] == short_plan(first["plan"])

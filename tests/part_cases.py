@@ -32,7 +32,6 @@ def whole_snapshot(store):
 
 
 def begun(store, key="b"):
-    """A sweep that has begun, and its scenarios."""
     sweep_id = begin_sweep(store, sweep_record(key=key * 32))
     return sweep_id, put_scenarios(store, sweep_id, RECORDS)
 
@@ -48,12 +47,10 @@ def shard_blocks(refs, chosen=slice(None)):
 
 
 def shards(folder):
-    """Names of every file of a part, finished or not."""
     return {path.name for path in folder.path.iterdir() if "shard-" in path.name}
 
 
 def registered(store, *, cuts=(0, 9, 24)):
-    """Store every scenario in parts."""
     sweep_id, refs = begun(store)
     folder = part_shelf(store)
     for low, high in pairwise(cuts):

@@ -13,8 +13,6 @@ from evaluator.serving.engine.step_tables import StepTable
 
 @dataclass(slots=True)
 class Asked:
-    """A request, and how far it is."""
-
     arrive: float
     prompt: int
     output: int
@@ -28,8 +26,6 @@ class Asked:
 
 @dataclass(slots=True)
 class Batch:
-    """A micro-batch on its way."""
-
     pieces: list[tuple[Asked, int, int]]
     decodes: list[Asked]
     lane: int = 0

@@ -14,7 +14,6 @@ import yaml
 
 
 def _series(block, key):
-    """A list of finite numbers."""
     found = np.asarray(block[key], dtype=float)
     assert found.ndim == 1, key
     assert found.size, key

@@ -29,17 +29,13 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A running server; every test gets a database of its own."""
-
     port: int
     password: str
 
     def url(self, database: str) -> str:
-        """Address a database."""
         return f"postgresql://sweepdb:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def new_database(self) -> str:
-        """Create an empty database and return its address."""
         import psycopg
 
         name = f"test_{secrets.token_hex(6)}"
@@ -48,7 +44,6 @@ class Server:
         return self.url(name)
 
     def drop(self, url: str) -> None:
-        """Drop a database that `new_database` made."""
         import psycopg
 
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
@@ -91,7 +86,6 @@ def _free_port() -> int:
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """Start a server in a temporary directory and stop it at the end."""
     folder = binaries()
     user = _unprivileged_user() if os.geteuid() == 0 else None
     server = Server(port=_free_port(), password=secrets.token_hex(8))

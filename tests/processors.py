@@ -50,7 +50,6 @@ def _environment(core: str, *, threads: int, without: str = "") -> dict[str, str
 
 
 def printed_by(program: str, *arguments: str, arithmetic: dict[str, str]) -> Any:
-    """What a program of this folder prints as JSON under an arithmetic."""
     ours = {"OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "NPY_DISABLE_CPU_FEATURES", "OMP_NUM_THREADS"}
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     # The folder of the tests comes first on a program's path and has a folder `evaluator` of its own.

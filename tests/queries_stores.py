@@ -48,7 +48,6 @@ def mission_records(*, models=MISSION_MODELS, devices=DEVICES[:2], plans=PLANS, 
 
 
 def read_rows(url):
-    """Every stored probe as a mapping, read with the store's own columns."""
     from queries.connect import connect
     from store.schema.probe_columns import PROBE_COLUMNS
 
@@ -59,12 +58,10 @@ def read_rows(url):
 
 
 def group_of(row):
-    """What answers are grouped by."""
     return (row["model"], row["workload_key"], row["linear_quantization"], row["convention"])
 
 
 def memory_free(row, reserved_gib=10.0, charge="full"):
-    """Bytes left on the fullest device."""
     cache = row["kv_cache_bytes"] if charge == "full" else row["kv_cache_mean_bytes"]
     return row["device_memory_bytes"] - row["weight_bytes"] - row["activation_bytes"] - cache - int(reserved_gib * GIB)
 
@@ -173,7 +170,6 @@ def pair_up(prefills, decodes, *, top, budget=None):
 
 
 def reference(row):
-    """The short reference of a row."""
     return f"{row['scenario'][:8]}:{row['batch_size']}"
 
 

@@ -52,12 +52,10 @@ def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:
 
 
 def listed(name: str) -> set[str]:
-    """The cases that one of the lists of `LATER` names."""
     lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
     return {line for line in lines if not line.startswith("#")}
 
 
 def begun_first(item: pytest.Item) -> int:
-    """The place of a test's file among those of `LONGEST`."""
     file = item.nodeid.partition("::")[0].removeprefix("tests/")
     return LONGEST.index(file) if file in LONGEST else len(LONGEST)

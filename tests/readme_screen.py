@@ -22,7 +22,6 @@ REFERENCE = re.compile(r"\b[0-9a-f]{8}:\d+\b")
 
 
 def commands_of(page: str) -> list[str]:
-    """The commands of the screen, without their prompts."""
     return [line.removeprefix("$ ") for line in SCREEN.findall(page)[0].splitlines() if line.startswith("$ ")]
 
 
@@ -38,7 +37,6 @@ def printed(command: str) -> str:
 
 
 def shown(words: list[str]) -> str:
-    """An answer on the terminal, without what pads its lines."""
     return "".join(f"{line.rstrip()}\n" for line in on_terminal(words, WIDTH).splitlines())
 
 

@@ -248,7 +248,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
 
 
 def main() -> None:
-    """Write every table."""
     from shared_data import ROOT
 
     DATA.mkdir(exist_ok=True)

@@ -85,13 +85,11 @@ _FLAGS = {"attention_bias", "tied"}
 
 @functools.cache
 def rows(table: str) -> tuple[dict[str, str], ...]:
-    """The rows of one table, every cell as text."""
     with (DATA / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 
 
 def model_names() -> list[str]:
-    """Every model that is restated."""
     return [row["model"] for row in rows("models")]
 
 

@@ -18,7 +18,6 @@ QUIET = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 
 
 def records(plans):
-    """Scenarios of one model on two devices, of every phase."""
     return mission_records(models=(MODELS[4],), plans=plans)
 
 
@@ -38,7 +37,6 @@ def serving(url, *options):
 
 
 def launched(kind, *options):
-    """Debian's Chromium with further options; None where there is none."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     return program and kind.launch(executable_path=program, args=[*QUIET, *options])
 
@@ -62,7 +60,6 @@ class Watched:
         self.drawn(after=0)
 
     def seq(self):
-        """How often the page has drawn."""
         return int(self.page.locator("body").get_attribute("data-seq"))
 
     def drawn(self, *, after):

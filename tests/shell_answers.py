@@ -10,7 +10,6 @@ from store.location import parse_url
 
 
 def in_a_shell(text, folder):
-    """Columns and rows of the last statement."""
     with duckdb.connect() as connection:
         cursor = connection.execute(text.replace("export_folder = '.'", f"export_folder = '{folder}'"))
         return [item[0] for item in cursor.description], cursor.fetchall()

@@ -147,7 +147,6 @@ def write(url: str) -> None:
 
 
 def dump_sqlite(url: str) -> str:
-    """Write a SQLite store as SQL."""
     import sqlite3
 
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
@@ -155,7 +154,6 @@ def dump_sqlite(url: str) -> str:
 
 
 def load_sqlite(sql: str, path: Path) -> None:
-    """Make a file store from SQL."""
     import sqlite3
 
     with closing(sqlite3.connect(path)) as connection:
@@ -178,7 +176,6 @@ def dump_postgresql(url: str) -> str:
 
 
 def load_postgresql(sql: str, url: str) -> None:
-    """Fill an empty database from SQL."""
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -186,7 +183,6 @@ def load_postgresql(sql: str, url: str) -> None:
 
 
 def main() -> None:
-    """Keep stores of the current revision."""
     from postgresql_server import running_server
 
     from store.revision import HEAD_REVISION

@@ -19,7 +19,6 @@ SEAL_EVERY = 20  # transactions, of one to three blocks
 
 
 def say(**facts: object) -> None:
-    """Print one line, at once."""
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 

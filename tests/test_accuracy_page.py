@@ -32,7 +32,7 @@ PAGE = """| points | measure | rows | as asked | bias | as known | bias |
 |---|---|---|---|---|---|---|
 | aggregated | TPOT | 1 | old | old | old | old |
 | | TTFT | 1 | old | old | old | old |
-| prefill and decode apart | TPOT | 1 | kept | +1.0 | kept | +1.0 |
+| disaggregated | TPOT | 1 | kept | +1.0 | kept | +1.0 |
 
 A sentence stays: 7.1/11.5.
 
@@ -47,11 +47,11 @@ def test_rows_are_written_where_their_labels_stand():
     assert page.splitlines()[2:5] == [
         "| aggregated | TPOT | 12 | 7.2/11.5/28.5 | -0.8 | 7.3/11.8/28.6 | -0.5 |",
         "| | TTFT | 12 | 21.3/29.6/66.3 | -2.8 | 19.8/28.2/63.2 | -7.1 |",
-        "| prefill and decode apart | TPOT | 1 | kept | +1.0 | kept | +1.0 |",
+        "| disaggregated | TPOT | 1 | kept | +1.0 | kept | +1.0 |",
     ]
     assert "A sentence stays: 7.1/11.5." in page
     assert "| all | 9 | 6.6/11.1 | 13.7/25.8 | 0.846, 1.9 | 0.920, 1.2 | 22 | 0.952, 0.1 | none |" in page
-    assert missing == ["| prefill and decode apart | TPOT | 1 | kept | +1.0 | kept | +1.0 |"]
+    assert missing == ["| disaggregated | TPOT | 1 | kept | +1.0 | kept | +1.0 |"]
 
 
 def test_the_page_has_every_table_that_the_command_writes():

@@ -65,8 +65,6 @@ def stored(tmp_path_factory):
 
 @pytest.fixture
 def changed(tmp_path, stored):
-    """The program with edits: of each file a text that stands there once, and what takes its place."""
-
     def run(edits: dict[str, tuple[str, str]], *commands: str) -> dict[str, list]:
         for package in ("store", "queries", "migrations", "evaluator", "sweepdb", "cli"):
             shutil.copytree(ROOT / package, tmp_path / package, copy_function=os.link)

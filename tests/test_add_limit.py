@@ -120,7 +120,6 @@ def url(tmp_path_factory):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the program, and the files of it that were edited."""
     for package in ("cli", "evaluator", "migrations", "queries", "store", "sweepdb", "tools"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     edited = set()
@@ -135,7 +134,6 @@ def copy(tmp_path):
 
 
 def asked(copy, *arguments):
-    """What the copy answers."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], cwd=copy, capture_output=True, text=True,
         env={"PYTHONPATH": f"{copy}:{ROOT / 'tests'}", "PATH": "/usr/bin:/bin", "HOME": str(copy)},

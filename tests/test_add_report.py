@@ -61,7 +61,6 @@ def example_store(tmp_path_factory):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the program."""
     shutil.copytree(
         ROOT, tmp_path / "copy", ignore=lambda _, names: [name for name in names if name.startswith(".") or name in
                                                           {"build", "docs", "tests", "sweepdb.egg-info"}],
@@ -70,7 +69,6 @@ def copy(tmp_path):
 
 
 def run(copy, *arguments):
-    """Run the copy's command line; returns (exit code, stdout, stderr)."""
     done = subprocess.run([sys.executable, "-m", "cli.main", *arguments], cwd=copy, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -88,7 +86,6 @@ def edited(copy):
 
 @pytest.fixture
 def with_report(copy):
-    """A copy with one more report."""
     (copy / "queries/reports/crowded.sql").write_text(REPORT)
     return copy
 

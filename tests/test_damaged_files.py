@@ -45,7 +45,6 @@ def is_one_sentence(error):
 
 
 def check(case, folder, examples):
-    """A legal file is read; each damaged one is read or refused."""
     assert case.read(laid_down(case, folder)) is not None
     before = {path.name for path in folder.iterdir()}
     refused = 0

@@ -18,7 +18,6 @@ TIMES = "evaluator/calibration/"
 
 
 def modules():
-    """Return every module of the program."""
     return sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 
 

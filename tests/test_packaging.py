@@ -80,7 +80,6 @@ def without_torch(*commands):
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """A store with two probes that can be explained."""
     import sweepdb
 
     url = f"sqlite:///{tmp_path_factory.mktemp('packaging')}/store.sqlite"
@@ -179,7 +178,6 @@ def test_the_containerfile_copies_what_is_there():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built from a copy of the sources as they are committed to it."""
     copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in (*PACKAGES, "tools", "tests/sweepdb", "docs/howto"):
         shutil.copytree(ROOT / name, copy / name)

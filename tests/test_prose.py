@@ -17,6 +17,7 @@ from tools.prose import (
     of_text,
     offences,
     reasons,
+    says_names_again,
     sentences,
     words_by_hand,
 )
@@ -69,6 +70,20 @@ def test_a_stump_of_text_that_was_wrapped_twice_is_found():
 def test_a_first_sentence_ends_at_its_first_stop():
     assert first_sentence("The rate, e.g. 0.5 of\nall: the rest waits.") == "The rate, e.g. 0.5 of all"
     assert first_sentence("A title\n\nIts text.") == "A title"
+
+
+@pytest.mark.parametrize(
+    ("told", "again"),
+    [
+        ("The price of each device.", True),  # price, device: words of the name and its argument
+        ("Prices a device.", True),
+        ("The price of each device in USD an hour.", False),
+        ("None where nobody entered one.", False),
+    ],
+)
+def test_a_docstring_that_says_names_again_is_found(told, again):
+    (node,) = ast.parse("def price(device: str) -> float: ...").body
+    assert says_names_again(node, told) is again
 
 
 LONG = " ".join(["word"] * (MOST_WORDS_OF_A_SENTENCE + 1))

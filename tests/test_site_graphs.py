@@ -12,7 +12,6 @@ PAGE = "Above.\n\n```mermaid\ngraph TD\n    a --> b\n    a --> c\n    b --> d\n 
 
 
 def drawn(page):
-    """The picture of a page as elements."""
     (text,) = re.findall(r"<svg.*</svg>", on_page_markdown(page))
     return ET.fromstring(text)
 

@@ -42,8 +42,6 @@ Case = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Ours and theirs of one figure of one case."""
-
     case: str
     kind: str
     graph: str
@@ -53,7 +51,6 @@ class Difference:
 
     @property
     def error(self) -> float:
-        """Relative error."""
         return self.ours / self.theirs - 1.0
 
 
@@ -127,7 +124,6 @@ def operators_of_step(case: Case) -> OperatorSet:
 
 
 def step_memory(case: Case) -> tuple[float, float]:
-    """Bytes of weights and of activations."""
     operators = operators_of_step(case)
     drafting = int(case["drafts"]) > 0
     return weight_bytes(operators, drafting=drafting), float(activation_bytes(operators, _step_sums(case)))
@@ -141,7 +137,6 @@ def _step_sums(case: Case) -> BatchSums:
 
 
 def one_step(case: Case) -> float:
-    """Milliseconds of a step."""
     scenario, operators = _scenario_of_step(case), operators_of_step(case)
     cost, sums = cost_of(scenario), _step_sums(case)
     total = float(step_seconds(operators, cost, sums).total)
@@ -149,7 +144,6 @@ def one_step(case: Case) -> float:
 
 
 def steps() -> Iterator[Difference]:
-    """Single steps."""
     for case in rows("upstream_steps"):
         yield Difference(
             case=case["case"], kind=case["kind"], graph=case["graph"], figure="step", ours=one_step(case),
@@ -188,7 +182,6 @@ def workload_of_row(case: Case) -> Workload:
 
 
 def evaluated(case: Case) -> ProbeBlock:
-    """Our evaluation of a row."""
     scenario = scenario_of(case, workload_of_row(case))
     return evaluate_scenario(scenario, np.asarray([int(case["batch"])]), operators_of(scenario))
 
@@ -211,7 +204,6 @@ THEIRS = {"ttft": "ttft_ms", "tpot": "tpot_ms", "tokens_per_s": "tokens_per_s"}
 
 
 def answers() -> Iterator[Difference]:
-    """Rows of optimisations."""
     for case in rows("upstream_rows"):
         for figure, ours in figures_of(case).items():
             yield Difference(
@@ -264,7 +256,6 @@ def _percent(share: float) -> str:
 
 
 def with_table(page: str, differences: list[Difference]) -> str:
-    """The page with the table between its marks."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     return "".join([before, BEGIN, *(f"{line}\n" for line in page_lines(differences)), END, after])

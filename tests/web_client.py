@@ -16,7 +16,6 @@ class Got:
     body: bytes
 
     def json(self):
-        """The body as a document."""
         return json.loads(self.body)
 
 

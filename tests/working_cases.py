@@ -36,7 +36,6 @@ def request_of(**options) -> SweepRequest:
 
 
 def shard_states(store):
-    """How many shards the store's only sweep has in each state."""
     with store.engine.connect() as connection:
         return Counter(state for (state,) in connection.exec_driver_sql("SELECT state FROM shard"))
 

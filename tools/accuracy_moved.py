@@ -1,7 +1,7 @@
-"""Where predictions got better or worse since the last release: `python -m tools.accuracy_moved [--keep]`.
+"""Groups of points whose median error moved since the last release: `python -m tools.accuracy_moved [--keep]`.
 
-Prints groups of measured points whose median error moved, for release notes, and writes them into the page of accuracy.
-`--keep` keeps the figures of now as those of the release: do it in the commit that sets its version."""
+Prints them for release notes, and writes them into the page of accuracy. `--keep` makes today's figures the release's:
+do it in the commit that sets its version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Groups = dict[str, float]
 
 
 def groups(folder: Path = SHIPPED) -> Groups:
-    """The median absolute error in percent of each group that ships, by name: the laboratory's, then other sources'."""
+    """Median absolute percent error by group: the laboratory's, then other sources'."""
     found = {
         ", ".join(row[name] for name in _OF_SUMMARY): float(row["median_ape_percent"])
         for row in _rows(folder / "summary.csv")
@@ -41,7 +41,7 @@ def groups(folder: Path = SHIPPED) -> Groups:
 
 
 def worse(before: Groups, now: Groups) -> list[str]:
-    """Groups of the release whose error grew by more than is let pass."""
+    """Beyond what is let pass."""
     return [name for name in before if name in now and _is_worse(before[name], now[name])]
 
 
@@ -50,12 +50,11 @@ def _is_worse(before: float, now: float) -> bool:
 
 
 def kept(path: Path = KEPT) -> Groups:
-    """The groups as they stood at the last release."""
     return {row["group"]: float(row["median_error_percent"]) for row in _rows(path)}
 
 
 def moved(before: Groups, now: Groups) -> str:
-    """Groups that moved by as much as would be red, came or went: a Markdown table."""
+    """A Markdown table of groups that moved that much, came or went."""
     lines = [
         f"| {name} | {before[name]} | {now[name]} |"
         for name in sorted(before.keys() & now.keys())
@@ -79,7 +78,6 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def main(*arguments: str) -> None:
-    """Print what moved and write it into the page; keep it if that is asked."""
     now = groups()
     told = moved(kept(), now)
     sys.stdout.write(told + "\n")

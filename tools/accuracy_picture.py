@@ -1,9 +1,8 @@
-"""The picture of expected errors by engine and device, drawn of the shipped summary of measured points.
+"""Expected errors by engine and device, as a picture of the shipped summary.
 
     python -m tools.accuracy_picture docs/pictures/accuracy.svg
 
-A cell says the median and the 90th percentile of the absolute error, as they are stated of a pair of device and model
-that nobody measured. Not here: making the summary (tools.ledger_summary)."""
+A cell has the median and the 90th percentile for an unmeasured pair of device and model."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _STEP = 30  # pixels of a cell
 
 
 def cells() -> list[Cell]:
-    """A cell a region: engines of aggregated servers, device by device, under the cost model that a question takes."""
+    """A cell a region of aggregated servers, by device, under a question's cost model."""
     found: dict[tuple[str, str, str], Cell] = {}
     for row in sorted(shipped_regions(), key=lambda one: str(one["family"]), reverse=True):
         wanted = all(row[name] == value for name, value in _ASKED.items()) and row["phase"] == "aggregated"
@@ -38,7 +37,7 @@ def cells() -> list[Cell]:
 
 
 def picture() -> dict[str, Json]:
-    """The picture as Vega-Lite: a field an engine and device, side by side for each metric."""
+    """A field an engine and device, metrics side by side."""
     values: list[Json] = list(cells())
     places: dict[str, Json] = {
         "x": {"field": "device", "type": "nominal", "title": None, "axis": {"labelAngle": -40}},
@@ -67,7 +66,6 @@ def picture() -> dict[str, Json]:
 
 
 def main(path: str) -> None:
-    """Write the picture."""
     Path(path).write_bytes(drawn(picture(), "svg"))
 
 

@@ -1,7 +1,6 @@
-"""Measured points whose prefill and decode instances are apart, as runs beside predictions: one run of each side.
+"""Measured disaggregated points as runs beside predictions, one of each pool.
 
-What a question reads of them by SQL (queries/learning/sides.sql) is worked out here by the closed form itself.
-Not here: fitting priors to runs (tools.learning_priors)."""
+Questions read the same by SQL (queries/learning/sides.sql). Priors: tools.learning_priors."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tools.ledger_summary import Point
 
 
 def apart_groups_of(points: Sequence[Point]) -> dict[tuple[str, ...], list[Run]]:
-    """Runs of both sides by server. Of one point both have one key."""
+    """By server; both pools of a point have one key."""
     apart = [point for point in points if point.deployment.prefill_plan is not None]
     asked = {id(point): asked_of(point.deployment, "asked") for point in apart}
     probes = evaluated(asked.values())
@@ -50,7 +49,7 @@ def _runs(point: Point, own: OwnPoint, sides: Sides) -> Iterator[Run]:
 
 
 def longer_prompts(prefill: PrefillSide, decode: DecodeSide, load: PairLoad, ttft_ms: float) -> float:
-    """The logarithm of how much longer prompts must take for a pair to have a measured TTFT."""
+    """Log of how much longer prompts must take for the measured TTFT."""
 
     def longer_than_measured(longer: float) -> bool:
         side = replace(

@@ -21,7 +21,7 @@ Arrows = Mapping[str, set[str]]
 
 
 def with_pictures(page: str) -> str:
-    """The page with every picture drawn anew: `packages`, or the parts of one package."""
+    """`packages`, or the parts of one package."""
     return PICTURE.sub(lambda found: _between_markers(found[1]), page)
 
 
@@ -40,7 +40,7 @@ def package_arrows() -> Arrows:
 
 
 def part_arrows(package: str) -> Arrows:
-    """Folder or module of a package -> those beside it that it imports."""
+    """Folder or module -> those beside it that it imports."""
     arrows: dict[str, set[str]] = {}
     for path in _modules(package):
         parts = path.relative_to(ROOT / package).with_suffix("").parts
@@ -60,7 +60,7 @@ def _modules(package: str) -> Iterator[Path]:
 
 @cache
 def _imported(path: Path) -> tuple[str, ...]:
-    """Every module of ours that a module imports, wherever the import stands, but not for types alone."""
+    """Anywhere in a module, but not for types alone."""
     return tuple(_found(ast.parse(path.read_text(encoding="utf-8"))))
 
 
@@ -83,7 +83,7 @@ def _is_module(folder: Path, name: str) -> bool:
 
 
 def _drawn(arrows: Arrows) -> str:
-    """A picture in Mermaid: what is imported stands below what imports it."""
+    """Mermaid, with the imported below."""
     lines = ["```mermaid", "graph TD"]
     for name, targets in sorted(arrows.items()):
         direct = targets - {further for target in targets for further in _reached(arrows, target)}
@@ -92,7 +92,7 @@ def _drawn(arrows: Arrows) -> str:
 
 
 def _reached(arrows: Arrows, start: str) -> set[str]:
-    """Every other place that can be reached from `start` by one arrow or more."""
+    """By one arrow or more."""
     found: set[str] = set()
     waiting = list(arrows.get(start, ()))
     while waiting:

@@ -1,10 +1,9 @@
-"""The command that writes the calibrations that come with the program.
+"""Fits the shipped calibrations.
 
     python -m tools.calibrations FOLDER
 
-fits every device that has a sub-folder of kernel tables in FOLDER (a100_sxm, h100_sxm, ...) and writes its
-coefficients to evaluator/inputs/devices/calibration/<device>.yaml. The same tables give the same files: the seed is
-fixed."""
+FOLDER has a folder of kernel tables a device (a100_sxm, h100_sxm, ...). Writes
+evaluator/inputs/devices/calibration/<device>.yaml. The seed is fixed."""
 
 from __future__ import annotations
 
@@ -26,12 +25,10 @@ from evaluator.inputs import (
 
 
 def fit_folder(folder: Path, profile: DeviceProfile) -> Calibration:
-    """The calibration of one device from its folder of kernel tables, as it is shipped."""
     return fit_device(read_tables(folder), profile, source=f"kernel tables of {profile.name}")
 
 
 def as_yaml(calibration: Calibration) -> str:
-    """A calibration as the shipped files hold it."""
     head = "# Written by python -m tools.calibrations; do not edit: the hash is checked.\n"
     return head + yaml.safe_dump(
         calibration_to_mapping(calibration), sort_keys=True, default_flow_style=None, width=150
@@ -39,7 +36,6 @@ def as_yaml(calibration: Calibration) -> str:
 
 
 def main(folder: Path) -> None:
-    """Fit and write every shipped device that `folder` holds tables of."""
     target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER)))
     target.mkdir(parents=True, exist_ok=True)
     for device in FITTED:

@@ -1,6 +1,4 @@
-"""The reference page of commands, from the parameters that the parser reads.
-
-Not here: reports (tools.report_reference)."""
+"""The reference page of commands, from the parser's parameters."""
 
 from __future__ import annotations
 
@@ -70,7 +68,6 @@ time, in percent of it. `--wide` shows every column, `--explain` the rules, the 
 
 
 def command_page() -> str:
-    """The page as text."""
     program = typer.main.get_command(build_app())
     parts = [_INTRODUCTION, "## Options of every command\n", *_options(program, "sweepdb")]
     for heading, names in COMMANDS.items():
@@ -81,7 +78,7 @@ def command_page() -> str:
 
 
 def _old_names() -> Iterator[str]:
-    """Old names of options and reports, each with its name of today."""
+    """Each with its name of today."""
     flags = {f"`{old}`, `{_keyword(old)}=`": f"`{new}`, `{_keyword(new)}=`" for old, new in OLD_FLAGS.items()}
     reports = {f"`query {old}`": f"`query {new} --by goodput`" for old, new in OLD_NAMES.items()}
     yield "## Old names\n"

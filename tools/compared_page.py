@@ -1,8 +1,8 @@
-"""Writes the page that sets ours beside other programs: each set of points in a table of its own, none in two.
+"""Sets ours beside other programs, a table for each set of points.
 
-`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` writes the table of others'
-servers in the last two. The first file has the peer's predictions in columns, the second is of others' servers. What
-others publish stands in tools/published_errors.csv. Not here: each device and engine (tests/benchmark/accuracy.py)."""
+`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` also writes the table of
+others' servers in the last two. The first file has the peer's predictions, the second others' servers; published
+figures are in tools/published_errors.csv."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ _CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
 
 
 def page(laboratory: Validation, others: Validation) -> str:
-    """The page as text."""
     return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others), *_published()])
 
 
@@ -74,7 +73,7 @@ def _of_others(found: Validation) -> Iterator[str]:
 
 
 def _stated(found: Validation) -> Iterator[str]:
-    """The table that README and the page of accuracy have, too: what was reached beside what an answer states."""
+    """Reached beside stated errors, as README and the page of accuracy show them."""
     said = {one.metric: one.stated(0) for one in read_spreads(SPREADS) if _of_engines(one)}
     yield "| on others' servers | points | median/mean error | bias | stated: half within | nine in ten within |"
     yield "|---|---|---|---|---|---|"
@@ -87,7 +86,7 @@ def _stated(found: Validation) -> Iterator[str]:
 
 
 def with_stated(text: str, found: Validation) -> str:
-    """A document with that table between its marks written anew."""
+    """Between the table's marks."""
     before, _, rest = text.partition(_START)
     _, _, after = rest.partition(_END)
     return "".join((before, _START, "\n", "\n".join(_stated(found)), "\n", _END, after))
@@ -121,7 +120,6 @@ def _published() -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Predict both files, and write the page."""
     laboratory, others, target, *beside = map(Path, arguments)
     found = compare(read_measurements(others).records)
     target.write_text(page(compare(read_measurements(laboratory).records), found).rstrip() + "\n", encoding="utf-8")

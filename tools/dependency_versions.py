@@ -1,8 +1,7 @@
-"""The demo with the oldest or newest version of each dependency: `python -m tools.dependency_versions oldest FOLDER`.
+"""The demo with the oldest or newest dependencies: `python -m tools.dependency_versions oldest FOLDER`.
 
-Makes a virtual environment in FOLDER with the Python that runs this, installs there what `make demo` does, from wheels
-alone, and runs the demo on a store in FOLDER. Oldest are the lower bounds of pyproject.toml; what these depend on is as
-new as it may be."""
+Installs what `make demo` does into an environment in FOLDER, from wheels alone. Oldest are the bounds of
+pyproject.toml; their own dependencies are new."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ _BOUND = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[^]]*\])?>=([0-9.]+)[^;]*(;.*)?")
 
 
 def lower_bounds() -> list[str]:
-    """The oldest version of each dependency that pyproject.toml allows, as constraints."""
+    """As constraints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     matches = map(_BOUND.fullmatch, [*project["dependencies"], *project["optional-dependencies"][EXTRA]])
     return [f"{match[1]}=={match[2]}{match[3] or ''}" for match in matches if match is not None]
 
 
 def main(which: str, folder: str) -> int:
-    """Install and run the demo; the code that it ends with."""
+    """Returns the demo's exit code."""
     place = Path(folder).resolve()
     place.mkdir(parents=True, exist_ok=True)
     environment, constraints = place / "environment", place / "constraints.txt"

@@ -1,7 +1,7 @@
-"""Reads the flags of a serving engine out of its own parser, for the tables of sweepdb/launching/flags.
+"""Reads an engine's flags from its own parser, for sweepdb/launching/flags.
 
-`python -m tools.engine_flags vllm 0.33.0 FOLDER`: FOLDER is the unpacked wheel. What its parser imports must be there,
-torch without a GPU among it. Not here: which flags a plan sets (sweepdb.launching)."""
+`python -m tools.engine_flags vllm 0.33.0 FOLDER`: FOLDER is the unpacked wheel, whose parser's imports must be
+installed, torch without a GPU too."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PARSERS: Mapping[str, Callable[[], argparse.ArgumentParser]] = {"vllm": _vllm, "
 
 
 def table(parser: argparse.ArgumentParser) -> list[dict[str, object]]:
-    """A row a flag: its names, the type and choices of its value, its default where that is plain."""
+    """A row a flag: names, type and choices, and a plain default."""
     rows = []
     for action in parser._actions:  # noqa: SLF001  the parser offers no other list
         names = sorted(action.option_strings, key=lambda name: not name.startswith("--"))
@@ -66,7 +66,6 @@ def _takes(action: argparse.Action) -> str:
 
 
 def main(engine: str, version: str, folder: str) -> None:
-    """Write the table of one engine and version."""
     sys.path.insert(0, folder)
     found = table(PARSERS[engine]())
     FLAGS.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""The command that writes the kernels which an engine runs on a device, where they were measured inside that engine.
+"""Fits kernels that were measured inside an engine.
 
     python -m tools.engine_kernels FOLDER ENGINE [DEVICE ...]
 
-reads FOLDER/<device>/<table>--<engine>--<version>.parquet and writes
-evaluator/inputs/devices/calibration/<engine>/<device>.yaml. The same tables give the same files: the seed is fixed."""
+Reads FOLDER/<device>/<table>--<engine>--<version>.parquet, writes
+evaluator/inputs/devices/calibration/<engine>/<device>.yaml. The seed is fixed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOST_BOUND = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """The work that an engine's measured kernels do on the side, and kernels of it that are not taken."""
+    """Work that the kernels do on the side, and kernels not taken."""
 
     includes: tuple[str, ...]
     apart: tuple[str, ...] = ()  # of that, what it launches for every kernel by itself
@@ -52,7 +52,7 @@ INSIDE: Mapping[str, Inside] = {
 
 
 def fitted_sets(sets: Iterable[KernelSet], engine: str = "vllm") -> Iterator[KernelSet]:
-    """Kernels that are fitted, without those that the host decided."""
+    """Without those that the host decided."""
     left_out = INSIDE[engine].left_out
     by_name = {rows.name: rows for rows in sets}
     for name, rows in by_name.items():
@@ -73,7 +73,6 @@ def _host_bound(narrow: KernelSet, plain: KernelSet) -> bool:
 
 
 def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
-    """The kernels of an engine on a device, as they are shipped."""
     profile = load_device(device, family="theoretical")
     version, tables = engine_tables(folder / device, engine)
     figures = figures_of(profile)
@@ -93,7 +92,6 @@ def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
 
 
 def kernels_as_yaml(calibration: Calibration) -> str:
-    """The kernels as the shipped files hold them."""
     head = "# Written by python -m tools.engine_kernels; do not edit: the hash is checked.\n"
     return head + yaml.safe_dump(
         calibration_to_mapping(calibration), sort_keys=True, default_flow_style=None, width=150
@@ -101,7 +99,6 @@ def kernels_as_yaml(calibration: Calibration) -> str:
 
 
 def main(folder: Path, engine: str, *devices: str) -> None:
-    """Fit and write every device of an engine that `folder` holds tables of."""
     target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER))) / engine
     target.mkdir(parents=True, exist_ok=True)
     for device in devices or DEVICES:

@@ -1,10 +1,10 @@
-"""Held-out errors of kernels by engine, beside what the device's own table makes of the same rows.
+"""Held-out errors of kernels by engine, beside the device's own table on the same rows.
 
     python -m tools.engine_report FOLDER [PAGE]
 
-reads FOLDER/<device>/<table>--<engine>--<version>.parquet, prints a table, and writes it into PAGE between its marks.
-Rows are the halves that were not fitted. `own` is the kernel fitted inside the engine, `one table` the device's kernel
-of the same name, measured under another engine, and `that table` the error of the latter on its own rows."""
+Reads FOLDER/<device>/<table>--<engine>--<version>.parquet, prints a table, and writes it into PAGE between its marks.
+`own` is fitted inside the engine, `one table` the device's kernel measured under another engine, `that table` its
+error on its own rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MARKS = ("<!-- kernels by engine -->", "<!-- end of kernels by engine -->")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigure:
-    """One group of kernels of an engine on a device."""
+    """A group of kernels of an engine on a device."""
 
     engine: str
     device: str
@@ -46,7 +46,6 @@ class EngineFigure:
 
 
 def engine_figures(folder: Path, device: str, engine: str) -> Iterator[EngineFigure]:
-    """Every group of an engine's kernels on one device."""
     profile = load_device(device)
     base = calibration_from_json(profile.calibration or "")
     under = calibration_from_json(with_kernels_of(profile, engine).calibration or "")
@@ -74,7 +73,7 @@ def _pooled(sets: Iterable[KernelSet], calibration: Calibration, profile: Device
 
 
 def as_table(found: Iterable[EngineFigure]) -> str:
-    """A Markdown table: median, mean and median signed error of each group, in percent."""
+    """Markdown: median, mean and median signed percent error."""
     lines = [
         "| engine | device | kernels | count | held-out rows | own | one table | that table, own rows |",
         "|---|---|---|---|---|---|---|---|",
@@ -93,13 +92,12 @@ def _said(error: Accuracy) -> str:
 
 
 def with_table(page: str, table: str) -> str:
-    """The page with the table between its marks."""
     between = re.compile(f"{re.escape(MARKS[0])}.*{re.escape(MARKS[1])}", re.DOTALL)
     return between.sub(lambda _: f"{MARKS[0]}\n{table}{MARKS[1]}", page)
 
 
 def main(folder: Path, page: Path | None = None) -> None:
-    """Print the figures of every engine and device, and write them into a page."""
+    """Of every engine and device."""
     table = as_table(
         figure for engine in ENGINES for device in DEVICES for figure in engine_figures(folder, device, engine)
     )

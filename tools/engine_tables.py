@@ -1,5 +1,6 @@
-"""Kernel tables as they were measured inside engines, in our columns. Not here: which kernels are fitted to them
-(tools.engine_kernels, tools.partial_calibrations)."""
+"""Kernel tables measured inside engines, in our columns.
+
+Fits: tools.engine_kernels, tools.partial_calibrations."""
 
 from __future__ import annotations
 
@@ -73,14 +74,14 @@ ENGINE_TABLES = ("gemm_perf", "moe_perf", "context_attention_perf", "generation_
 
 
 def engine_tables(folder: Path, engine: str) -> tuple[str, tuple[KernelTable, ...]]:
-    """The newest version of an engine in a folder, and its tables; older ones are left out."""
+    """Newest version only."""
     found = list(_files(folder, engine, ENGINE_TABLES))
     version = max((one for _, one, _ in found), key=_parts)
     return version, tuple(read_table(file) for _, one, file in found if one == version)
 
 
 def newest_tables(folder: Path, engines: Iterable[str], left_out: Iterable[str] = ()) -> tuple[KernelTable, ...]:
-    """Every table of these engines and libraries in a folder, each of the newest version that there is of it."""
+    """Newest version of each table."""
     newest: dict[str, tuple[str, Path]] = {}
     wanted = [name for name in TABLES if name not in set(left_out)]
     for engine in engines:
@@ -101,7 +102,7 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 def read_table(file: Path) -> KernelTable:
-    """One file, in the columns of its kind."""
+    """In the columns of its kind."""
     name, engine, _ = file.stem.split("--")
     kind, columns = TABLES[name]
     query = f"SELECT {columns}, latency * 1e-3 AS seconds FROM '{file}' WHERE latency > 0"  # noqa: S608

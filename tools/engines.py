@@ -1,10 +1,8 @@
-"""Engine profiles that come with the program, and the one command that writes them.
+"""Fits the shipped engine profiles.
 
-`python -m tools.engines FILE...` fits every engine to the usable points of these files
-and writes evaluator/inputs/engines/<engine>.yaml: the fit to all of them, and one without each (device,
-model) pair to score that pair with. Nothing is random: the same files give the same profiles. Handovers are fitted to
-points whose prefill and decode instances were measured apart: probes of both sides are evaluated once, since a handover
-moves first tokens only, so that a grid of them is cheap."""
+`python -m tools.engines FILE...` writes evaluator/inputs/engines/<engine>.yaml: a fit to all usable points, and one
+without each (device, model) pair to score it with. Nothing is random. Handovers are fitted to disaggregated points on
+a cheap grid, since they move TTFT alone."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ FIRST_TOKEN = "ttft_ms"  # noqa: S105  a column
 
 @dataclass(frozen=True, slots=True)
 class HandoverPoint:
-    """The log errors of a point's TTFT under each of HANDOVERS."""
+    """Log errors of a point's TTFT under each of HANDOVERS."""
 
     pair: tuple[str, str]
     errors: FloatArray
@@ -75,12 +73,12 @@ class _Ones:
 
 
 def metrics_of(deployment: Deployment) -> frozenset[str]:
-    """The metrics that a point's probe has."""
+    """By its probe."""
     return frozenset(values_of(deployment, "known", _Ones(), 1))
 
 
 def handover_points(records: Iterable[MeasurementRecord], engine: str) -> list[HandoverPoint]:
-    """The points of an engine whose sides are apart, with the client and seats that their source states."""
+    """Disaggregated points, with their source's client and max-num-seqs."""
     found = [one for one in _apart(records) if one[1].engine == engine]
     if len({deployment.pair for _, deployment in found}) < LEAST_PAIRS:
         return []
@@ -94,7 +92,7 @@ def handover_points(records: Iterable[MeasurementRecord], engine: str) -> list[H
 
 
 def fitted_handover(points: Sequence[HandoverPoint], without: tuple[str, str] | None = None) -> float:
-    """The handover with the least Huber loss over the points of other pairs; the usual one where there are none."""
+    """Least Huber loss over other pairs; the usual one without any."""
     kept = [point.errors for point in points if point.pair != without]
     return HANDOVERS[int(huber(np.stack(kept)).sum(axis=0).argmin())] if kept else HANDOVER_MS
 
@@ -108,13 +106,12 @@ def _apart(records: Iterable[MeasurementRecord]) -> Iterable[tuple[MeasurementRe
 
 @dataclass(frozen=True, slots=True)
 class _Sooner:
-    """A probe whose first tokens come so much sooner."""
+    """Its first tokens come so much sooner."""
 
     probe: Probe
     sooner_ms: float
 
     def value(self, column: str, batch_size: int) -> float:
-        """A number of the probe."""
         found = self.probe.value(column, batch_size)
         return found - self.sooner_ms if column == FIRST_TOKEN else found
 
@@ -142,17 +139,17 @@ HEAD = "# Numbers under `profile` and `held_out` are written by python -m tools.
 
 @dataclass(frozen=True, slots=True)
 class EnginePoint:
-    """A point to fit to, with the pair that is left out together."""
+    """With the pair that is left out together."""
 
     pair: tuple[str, str]
     point: FitPoint
 
 
 def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
-    """Points of one engine, each pair with the weight of at most POINTS_A_PAIR.
+    """A pair weighs at most POINTS_A_PAIR.
 
-    Those with both latencies of a closed loop where there are any, else every figure we can predict. Each is played
-    with the usual client of its own version."""
+    Closed loops with both latencies if there are any, else every figure that we predict, under the usual client of
+    that version."""
     # What an estimate of the memory decides says little of the host.
     host = _host(engine)
     matched = [one for one in _matched(records) if _host(one[1].engine) == host and not one[1].saturated]
@@ -202,7 +199,7 @@ def fit_with_pairs_held_out(
     source: str,
     on_pair: Callable[[str], None] = lambda _: None,
 ) -> FittedEngine:
-    """The fit to every point, and one without each pair. Every fit begins unfitted: none has seen its pair."""
+    """To all, and without each pair. Every fit begins unfitted: none has seen its pair."""
     name = engine.profile.name
     if len(points) < LEAST_POINTS:
         raise InputError(f"{len(points)} points of {name}: a fit needs at least {LEAST_POINTS}")
@@ -216,10 +213,10 @@ def fit_with_pairs_held_out(
 
 
 def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
-    """The numbers that points of many servers identify across models.
+    """Numbers that many servers identify across models.
 
-    More of them fit the points better and predict pairs that were left out worse (docs/reference/accuracy.md). A
-    user's own points of one server identify them all."""
+    More fit the points better and predict left-out pairs worse (docs/reference/accuracy.md). A user's points of one
+    server identify all."""
     if not points or not engine.fitted:
         return engine.unfitted
     fit = fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
@@ -231,7 +228,7 @@ def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
 
 
 def with_handovers(engine: FittedEngine, points: Sequence[HandoverPoint]) -> FittedEngine:
-    """The fit with handovers fitted to points whose sides are apart, without each pair to score that pair with."""
+    """Fitted to disaggregated points, and without each pair."""
     if not points:
         return engine
     pairs = {*engine.held_out, *(point.pair for point in points)}
@@ -247,7 +244,6 @@ def _say(text: str) -> None:
 
 
 def main(files: Sequence[Path]) -> None:
-    """Fit and write every engine."""
     records = [record for path in files for record in read_measurements(path).records]
     source = f"{', '.join(path.name for path in files)}: {len(records)} rows read"
     target = Path(str(resources.files("evaluator").joinpath(ENGINES_FOLDER)))

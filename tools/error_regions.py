@@ -1,7 +1,6 @@
-"""Errors of measured points by region: the rows that ship, and the points behind them, written and read.
+"""Errors of measured points by region, written and read.
 
-Not here: making the errors (tools.ledger_summary), and what a sample of them says
-(tools.error_statements)."""
+Made by tools.ledger_summary; stated by tools.error_statements."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _POINT_COLUMNS = ("family", "convention", "serving_model", "basis", "phase", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Errors that may be pooled: of one way to predict, one phase and one metric."""
+    """Poolable errors: one way to predict, one phase, one metric."""
 
     family: str
     convention: str
@@ -49,7 +48,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointError:
-    """One signed relative error, predicted / measured - 1, and where it belongs."""
+    """predicted / measured - 1."""
 
     field: Field
     device: str
@@ -61,7 +60,7 @@ class PointError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a region lies in its field. `reach` says whether `device` stands for itself or for all of its kernels."""
+    """`reach`: `device` alone, or all of its kernels."""
 
     reach: str
     device: str
@@ -69,7 +68,6 @@ class Place:
     engine: str
 
     def holds(self, one: PairErrors, donor_of: Mapping[str, str]) -> bool:
-        """Whether a pair is of this region."""
         device = one.device if self.reach == "device" else donor_of[one.device]
         return device == self.device and _like(one, self.kind, self.engine)
 
@@ -82,7 +80,7 @@ def _like(one: PairErrors, kind: str, engine: str) -> bool:
 
 
 def fields_of(errors: Iterable[PointError]) -> dict[Field, list[PairErrors]]:
-    """Errors by field and pair, rounded as they are written."""
+    """Rounded as written."""
     groups: dict[Field, dict[tuple[str, str, str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in errors:
         pair = (one.device, one.model, one.kind, one.engine or UNSTATED)
@@ -101,9 +99,9 @@ def _key_of(field: Field) -> tuple[str, ...]:
 
 
 def places_of(field: Field, pairs: Sequence[PairErrors], donor_of: Mapping[str, str]) -> list[Place]:
-    """Every region that holds enough points, and what regions are rolled up to: any engine, any kind of model, all
-    devices that stand on the same kernels. Formulas know no engine, and a region of several devices tells none apart.
-    """
+    """Regions with enough points, and roll-ups: any engine, any kind of model, devices on the same kernels.
+
+    Formulas know no engine; a region of several devices tells none apart."""
     points: dict[Place, int] = defaultdict(int)
     for one in pairs:
         engines = (one.engine, ANY) if field.serving_model == ENGINE and one.engine != UNSTATED else (ANY,)
@@ -122,10 +120,10 @@ def sample_of(
     *,
     without: tuple[str, str] | None = None,
 ) -> Sample | None:
-    """The errors that are expected of an unseen pair of the region.
+    """Expected errors of an unseen pair.
 
-    They are those of its own pairs, drawn towards those of its engine and kind on any device, then its engine, then
-    all. `without` leaves a pair of device and model out of every circle."""
+    Its own pairs, shrunk towards its engine and kind on any device, its engine, then all. `without` leaves out a
+    (device, model) pair."""
     left = [one for one in pairs if one.pair != without]
     wider = dict.fromkeys(((place.kind, place.engine), (ANY, place.engine), (ANY, ANY)))
     own = [one for one in left if place.holds(one, donor_of)]
@@ -133,7 +131,7 @@ def sample_of(
 
 
 def left_out(place: Place, pairs: Sequence[PairErrors], donor_of: Mapping[str, str]) -> Iterator[LeftOut]:
-    """Each pair of a region with what is said of it without it."""
+    """Each pair, with the statement made without it."""
     own: dict[tuple[str, str], list[FloatArray]] = defaultdict(list)
     for one in pairs:
         if place.holds(one, donor_of):
@@ -145,7 +143,7 @@ def left_out(place: Place, pairs: Sequence[PairErrors], donor_of: Mapping[str, s
 
 
 def widths_of(fields: Fields, donor_of: Mapping[str, str]) -> dict[tuple[str, ...], Width]:
-    """The width of each engine and metric, by `width_key`, over all of its regions and phases."""
+    """By `width_key`, over all regions and phases."""
     groups: dict[tuple[str, ...], list[LeftOut]] = defaultdict(list)
     for field, pairs in fields.items():
         for place in places_of(field, pairs, donor_of):
@@ -162,14 +160,15 @@ def widths_of(fields: Fields, donor_of: Mapping[str, str]) -> dict[tuple[str, ..
 
 
 def width_key(field: Field, place: Place) -> tuple[str, ...]:
-    """Regions that share a width: those of one engine, metric and way to predict, and their roll-ups apart. TTFT of
-    two sides together has one of its own: they wait for more than those of one instance."""
+    """Engine, metric and way to predict; roll-ups apart.
+
+    TTFT of pairs has its own: it waits for more than an instance."""
     rolled_up, phase = ANY if place.kind == ANY else "", PAIRED if field.phase == PAIRED else ""
     return (*_key_of(replace(field, phase=phase)), place.reach, rolled_up, place.engine)
 
 
 def regions_of(errors: Iterable[PointError], donor_of: Mapping[str, str]) -> list[Region]:
-    """The rows of the summary, in the order of their keys: each states what it would of a pair it has not seen."""
+    """Sorted; each states what it would of an unseen pair."""
     fields = fields_of(errors)
     widths = widths_of(fields, donor_of)
     found = [
@@ -212,7 +211,7 @@ def _region(
 
 
 def agreeing(own: Sequence[PairErrors], said: Statement) -> int:
-    """Pairs whose own median error has the sign of the stated bias."""
+    """Their median error has the sign of the stated bias."""
     by_pair: dict[tuple[str, str], list[FloatArray]] = defaultdict(list)
     for one in own:
         by_pair[one.pair].append(one.errors)
@@ -220,7 +219,7 @@ def agreeing(own: Sequence[PairErrors], said: Statement) -> int:
 
 
 def write_points(path: Path, errors: Iterable[PointError]) -> None:
-    """The errors of calibrated devices under the physical convention, a line a pair, in thousandths."""
+    """Calibrated devices under the physical convention, a line a pair, in thousandths."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_POINT_COLUMNS)
@@ -232,7 +231,6 @@ def write_points(path: Path, errors: Iterable[PointError]) -> None:
 
 
 def read_points(path: Path) -> list[PointError]:
-    """The errors of points, as `write_points` wrote them."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return [

@@ -1,6 +1,6 @@
-"""Statements about a pair of device and model that nobody measured, from measured errors: pooling, widening, figures.
+"""Statements about an unmeasured pair of device and model: pooling, widening, figures.
 
-Not here: which pairs make a region (tools.error_regions), and finding the region of an answer (queries)."""
+Regions: tools.error_regions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairErrors:
-    """Signed relative errors of one metric, of one pair of device and model under one engine."""
+    """Of one metric, device, model and engine."""
 
     device: str
     model: str
@@ -31,13 +31,13 @@ class PairErrors:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Device and model: what a statement is about to leave out."""
+        """Device and model are left out together."""
         return self.device, self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
-    """Signed errors with the weight of each: the expected distribution of an unseen pair."""
+    """The expected distribution of an unseen pair."""
 
     errors: FloatArray
     weights: FloatArray
@@ -45,9 +45,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """The widening by which figures keep their promise on left-out pairs.
+    """Widening that keeps the promise on left-out pairs.
 
-    `median` and `p90` multiply these two sizes of error, `shifts` are added to the quantiles."""
+    `median` and `p90` multiply those errors; `shifts` add to the quantiles."""
 
     median: float = 1.0
     p90: float = 1.0
@@ -56,7 +56,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Figures of a sample, in percent, and quantiles of log(measured / predicted) at LEVELS."""
+    """Percent, and quantiles of log(measured / predicted) at LEVELS."""
 
     median_ape: float
     p90_ape: float
@@ -65,13 +65,11 @@ class Statement:
 
 
 def pooled(circles: Sequence[Sequence[PairErrors]]) -> Sample | None:
-    """The errors of circles of pairs, from near to far, weighted for a pair that is in none of them.
+    """For a pair in none of the groups, ordered from near to far.
 
-    A circle of n pairs takes n / (n + k) of the weight that nearer circles left, k = PRIOR_PAIRS; the last one takes
-    the rest. That is the prediction of a Dirichlet process with the wider circle as its base (Ferguson 1973, Annals of
-    Statistics 1, 209): (n x seen + k x base) / (n + k). Within a circle every point counts alike.
-    Worked: one pair of the region, three of its engine, twelve in all, k = 4: 1 / 5 = 0.2; 0.8 x 3 / 7 = 0.343; 0.457.
-    """
+    A group of n pairs takes n / (n + k) of the weight left, k = PRIOR_PAIRS; the last takes the rest: a Dirichlet
+    process with the wider group as its base (Ferguson 1973, Annals of Statistics 1, 209). Points of a group weigh
+    alike. Worked: one pair, three of its engine, twelve in all, k = 4: 1 / 5 = 0.2; 0.8 x 3 / 7 = 0.343; 0.457."""
     held = [circle for circle in circles if circle]
     left, errors, weights = 1.0, [], []
     for place, circle in enumerate(held):
@@ -85,10 +83,9 @@ def pooled(circles: Sequence[Sequence[PairErrors]]) -> Sample | None:
 
 
 def weighted_quantiles(values: FloatArray, weights: FloatArray, shares: Sequence[float]) -> FloatArray:
-    """Quantiles where each value stands at the middle of its weight (Hyndman and Fan 1996, definition 5).
+    """Values at the middle of their weight (Hyndman and Fan 1996, definition 5).
 
-    Worked: values 1, 2, 4 of weights 1, 1, 2 stand at 1/8, 3/8 and 3/4, so the median is 2 + 2 x (1/8) / (3/8) = 8/3.
-    """
+    1, 2, 4 of weights 1, 1, 2 are at 1/8, 3/8, 3/4: the median is 2 + 2 x (1/8) / (3/8) = 8/3."""
     order = np.argsort(values, kind="stable")
     mass = weights[order]
     middles = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -96,12 +93,12 @@ def weighted_quantiles(values: FloatArray, weights: FloatArray, shares: Sequence
 
 
 def log_ratios(errors: FloatArray) -> FloatArray:
-    """log(measured / predicted) of signed errors: predicted / measured = 1 + error."""
+    """log(measured / predicted), from predicted / measured = 1 + error."""
     return -np.log1p(errors)
 
 
 def stated(sample: Sample, width: Width) -> Statement:
-    """Figures of a sample, widened; the bias is that of the widened median."""
+    """Widened; the bias is the widened median's."""
     median, p90 = weighted_quantiles(np.abs(sample.errors), sample.weights, (0.5, 0.9))
     quantiles = weighted_quantiles(log_ratios(sample.errors), sample.weights, LEVELS) + np.asarray(width.shifts)
     quantiles = np.maximum.accumulate(quantiles)
@@ -117,7 +114,7 @@ def stated(sample: Sample, width: Width) -> Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeftOut:
-    """A pair's errors, and the sample that says what they should be without it."""
+    """A pair's errors, and the sample without it."""
 
     pair: tuple[str, str]
     errors: FloatArray
@@ -125,13 +122,11 @@ class LeftOut:
 
 
 def width_of(left_out: Sequence[LeftOut]) -> Width:
-    """The width under which statements made without a pair hold for that pair's errors.
+    """Makes statements without a pair hold for it.
 
-    Errors of each left-out pair over the size stated without it: the median of these ratios widens the median, their
-    90th percentile the p90; quantiles are shifted by the same quantile of what they miss by (conformalized quantile
-    regression: Romano, Patterson and Candes 2019; leaving out as in the jackknife+: Barber et al. 2021, Annals of
-    Statistics 49, 486). Worked: three points of 6, 10 and 20 % beside a stated median of 8 %: 10 / 8 = 1.25.
-    """
+    Left-out errors over the stated size: the median ratio widens the median, the 90th percentile the p90; quantiles
+    shift by what they miss (Romano, Patterson and Candes 2019; Barber et al. 2021, Annals of Statistics 49, 486).
+    Worked: 6, 10 and 20 % beside a median of 8 %: 10 / 8 = 1.25."""
     if not left_out:
         return Width()
     said = [(one, stated(one.sample, Width())) for one in left_out]
@@ -146,11 +141,9 @@ def width_of(left_out: Sequence[LeftOut]) -> Width:
 
 
 def drawn_width(left_out: Sequence[LeftOut], wider: Width) -> Width:
-    """The width of one engine, drawn towards that of every engine while the promise holds on its left-out pairs.
+    """Shrunk towards all engines' while the promise holds.
 
-    n pairs weigh n / (n + k), the same rule as of errors. Worked: a factor of 2 of four pairs beside 1 of all, k = 4:
-    2 ** 0.5 = 1.41.
-    """
+    n pairs weigh n / (n + k). Worked: 2 of four pairs beside 1 of all, k = 4: 2 ** 0.5 = 1.41."""
     own = width_of(left_out)
     pairs = len({one.pair for one in left_out})
     drawn = _between(own, wider, pairs / (pairs + PRIOR_PAIRS))
@@ -167,7 +160,7 @@ def _between(own: Width, wider: Width, share: float) -> Width:
 
 
 def coverage(left_out: Iterable[LeftOut], width: Width) -> tuple[float, float]:
-    """Shares of the left-out points that lie within the stated median and within the stated p90."""
+    """Shares of left-out points within the stated median and p90."""
     within: list[NDArray[np.bool_]] = []
     for one in left_out:
         said = stated(one.sample, width)
@@ -177,5 +170,5 @@ def coverage(left_out: Iterable[LeftOut], width: Width) -> tuple[float, float]:
 
 
 def keeps_promise(shares: tuple[float, float]) -> bool:
-    """Whether about half lie within the stated median and about nine tenths within the stated p90."""
+    """About half, and about nine tenths."""
     return all(low <= share <= high for share, (low, high) in zip(shares, PROMISED, strict=True))

@@ -1,9 +1,9 @@
-"""Held-out figures of the shipped calibrations, by group of kernels.
+"""Held-out figures of shipped calibrations, by group of kernels.
 
     python -m tools.kernel_report FOLDER [BY_ENGINE]
 
-prints a table from the kernel tables in FOLDER; every row of a kernel's held-out half counts, none is left out. From
-tables by engine in BY_ENGINE it adds devices that were measured in part, each beside the kernels it would carry."""
+Every held-out row of FOLDER's tables counts. BY_ENGINE adds devices measured in part, beside the kernels they would
+carry."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GROUPS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFigure:
-    """The error of one group of kernels on one device. Each counts by the half of its rows it was not fitted to."""
+    """A group on a device, by the rows that its kernels were not fitted to."""
 
     device: str
     mode: str
@@ -62,7 +62,6 @@ class GroupFigure:
 
 
 def figures(tables: Iterable[KernelTable], profile: DeviceProfile) -> Iterator[GroupFigure]:
-    """Every group of one calibrated device."""
     if profile.calibration is None:
         return
     calibration = calibration_from_json(profile.calibration)
@@ -75,7 +74,7 @@ def figures(tables: Iterable[KernelTable], profile: DeviceProfile) -> Iterator[G
 
 
 def carried_figures(tables: Iterable[KernelTable], profile: DeviceProfile, donor: Calibration) -> Iterator[GroupFigure]:
-    """Every group of one device priced with another's dimensionless parameters: how far to trust that."""
+    """A device under another's dimensionless parameters: how far to trust that."""
     calibration = carried_to(donor, profile.name)
     sets = [rows for rows in kernel_sets(tables, figures_of(profile)) if rows.name in calibration.kernels]
     pairs = {rows.name: (_seconds(rows, calibration, profile), rows.latency_s) for rows in sets}
@@ -86,7 +85,7 @@ def carried_figures(tables: Iterable[KernelTable], profile: DeviceProfile, donor
 
 
 def held_out(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> tuple[Array, Array]:
-    """Seconds of the rows that a kernel was not fitted to, predicted and measured."""
+    """Predicted and measured seconds."""
     held = ~training_half(rows.latency_s.size, calibration.seed)
     return _seconds(rows, calibration, profile)[held], rows.latency_s[held]
 
@@ -102,12 +101,11 @@ def _of_group(pattern: str, pairs: Mapping[str, tuple[Array, Array]]) -> Accurac
 
 
 def pooled(pairs: Sequence[tuple[Array, Array]]) -> Accuracy:
-    """The error over all rows of several kernels, predicted and measured."""
+    """Over rows of several kernels."""
     return accuracy_of(np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs]))
 
 
 def as_table(found: Iterable[GroupFigure]) -> str:
-    """A Markdown table of group figures."""
     lines = [
         "| device | mode | kernels | held-out rows | median APE % | mean | P90 | bias |",
         "|---|---|---|---|---|---|---|---|",
@@ -122,7 +120,7 @@ def as_table(found: Iterable[GroupFigure]) -> str:
 
 
 def main(folder: Path, by_engine: Path | None = None) -> None:
-    """Print the figures of every shipped device that the folders hold tables of."""
+    """Of every device that has tables."""
     from evaluator.inputs import FITTED, PARTLY_MEASURED, load_device, shipped_calibration
     from tools.partial_calibrations import tables_of
 

@@ -1,6 +1,6 @@
-"""Writes the types by which checkers and editors know reports as methods, and keywords of `evaluate` and `plan`.
+"""Types of reports' methods, and of keywords of `evaluate` and `plan`.
 
-`python -m tools.keyword_types`; a test compares the files with the declarations they are made from."""
+`python -m tools.keyword_types`; a test compares."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ class ReportMethods(ABC):
 
 
 def report_methods() -> str:
-    """The stub of every report's method as text."""
     found = asked_reports()
     scope = {item.keyword for item in declared(PARTS["scope"])}
     of_scope = next(taken for taken in map(keywords_of, found.values()) if scope <= {one.name for one in taken})
@@ -61,7 +60,7 @@ def _field(one: Keyword) -> str:
 
 
 def _text(hint: object) -> str:
-    """A type as it is written; unions with literals print otherwise in older versions of Python."""
+    """Older versions of Python print unions with literals otherwise."""
     parts = get_args(hint)
     if get_origin(hint) in {Union, UnionType}:
         return " | ".join(map(_text, parts))
@@ -106,14 +105,12 @@ class PlanKeywords(TypedDict, total=False):
 
 
 def plan_keywords() -> str:
-    """The module with the keywords of `plan` as text."""
     return _PLAN + "".join(
         f"    {keyword}: {_text(kind_of(item).hint)} | None\n" for keyword, item in plan_options().items()
     )
 
 
 def evaluate_keywords() -> str:
-    """The module with the keywords of `evaluate` as text."""
     return _EVALUATE + "".join(
         f"    {keyword}: {_text(kind_of(item).hint)} | None\n"
         for keyword, item in options_by_keyword().items()

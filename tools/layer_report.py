@@ -1,10 +1,10 @@
-"""Measured layers of attention beside the sum of their kernels as calibrated.
+"""Measured attention layers beside the sum of their calibrated kernels.
 
     python -m tools.layer_report FOLDER [PAGE]
 
-prints a table, or writes it into PAGE: median absolute and signed error of layers of latent, sparse, compressed and
-block attention, which tables of FOLDER hold whole. No layer is fitted; parts are fitted to other tables, but for
-attention to blocks. Left out: prompts of fewer than 1,024 new tokens, which engines batch, and splits beyond eight."""
+Prints, or writes into PAGE, median absolute and signed errors of latent, sparse, compressed and block attention. No
+layer is fitted; parts are, to other tables, except for attention to blocks. Left out: prompts under 1,024 new tokens,
+which engines batch, and splits beyond eight."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FORMATS = {"bfloat16": "BF16", "fp8_block": "FP8_BLOCK"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """A table of whole layers: of which models, by which engine, and which layer of theirs."""
+    """Models, engine, and which layer."""
 
     said: str
     table: str
@@ -65,7 +65,7 @@ PHASES = {"context": "prompts", "generation": "decodes"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One measured layer: all that decides its operators."""
+    """Facts that decide a measured layer's operators."""
 
     model: str
     ratio: int | None
@@ -76,7 +76,7 @@ class Layer:
 
 
 def layer_errors(folder: Path, device: str, layers: Layers, phase: str) -> Array:
-    """Signed errors in percent of every measured layer of one phase; none where no table is."""
+    """Percent, of one phase; none without a table."""
     named = f"{layers.table.format(phase)}_perf--{layers.engine}--*.parquet"
     files = [str(file) for file in sorted((folder / device).glob(named))]
     if not files:
@@ -102,7 +102,7 @@ def layer_errors(folder: Path, device: str, layers: Layers, phase: str) -> Array
 
 
 def _errors(layer: Layer, columns: Array, device: str) -> Array:
-    """Signed errors in percent of rows of new and cached tokens, requests and milliseconds."""
+    """Of rows of new and cached tokens, requests and milliseconds."""
     operators, (new, cached, batch, measured) = _operators(layer), columns
     if not operators:
         return np.zeros(0)
@@ -119,7 +119,7 @@ def _cost(device: str) -> CostModel:
 
 @functools.cache
 def _operators(layer: Layer) -> tuple[Operator, ...]:
-    """The operators of its attention; none where too many devices would share it, or its weights' format is another."""
+    """None where too many devices share it, or weights have another format."""
     model = load_model(layer.model)[1]
     index, attention = next(
         (index, group.attention)
@@ -145,7 +145,7 @@ def _operators(layer: Layer) -> tuple[Operator, ...]:
 
 
 def _is_meant(attention: LatentAttention | CompressedAttention | GroupedQueryAttention, ratio: int | None) -> bool:
-    """Whether tables are of this attention of a model's: of entries of so many tokens, else with an index."""
+    """With entries of so many tokens, else with an index."""
     if isinstance(attention, CompressedAttention):
         return attention.ratio == ratio
     return attention.indexer is not None or (isinstance(attention, LatentAttention) and attention.chosen_keys is None)
@@ -155,17 +155,16 @@ BLOCKS_MODEL = "MiniMaxAI/MiniMax-M3"
 
 
 def pairs_of_blocks(x: Mapping[str, Array]) -> Array:
-    """Attended pairs of prompts: of every query no more keys than are chosen."""
+    """A query has no more keys than are chosen."""
     (chosen,) = load_model(BLOCKS_MODEL)[1].windows
     seen = request_sums(x["isl"], x["step"], windows=(chosen,)).within(chosen)
     return np.asarray(x["batch_size"] * seen.pairs)
 
 
 def rest_of_layer(x: Mapping[str, Array], device: str, *, trace: Trace = "prefill") -> Array:
-    """Seconds of a layer of attention to chosen blocks but its core, for each row of a table.
+    """Seconds of block attention without its core.
 
-    Tables hold whole layers; their attention is what the kernels of all the rest, as calibrated, leave of them. Of
-    decodes, the index is of the core."""
+    Tables hold whole layers; the core is what calibrated kernels leave. A decode's index is part of the core."""
     cost = _cost(device)
     sums = repeated(request_sums(x["isl"], x["step"], windows=load_model(BLOCKS_MODEL)[1].spans), x["batch_size"])
     total = np.zeros(sums.tokens.shape)
@@ -178,7 +177,7 @@ def rest_of_layer(x: Mapping[str, Array], device: str, *, trace: Trace = "prefil
 
 
 def table(folder: Path) -> Iterator[str]:
-    """Lines of the table: a row each of tables, phases, and devices side by side."""
+    """A row a table and phase, devices side by side."""
     yield "| layers | phase | engine | " + " | ".join(name.removesuffix("_sxm").upper() for name in DEVICES) + " |"
     yield "|---|---|---|" + "---|" * len(DEVICES)
     for layers in TABLES:
@@ -195,7 +194,6 @@ def _cell(errors: Array) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the table, or write it between its marks in a page."""
     lines = "\n".join(table(Path(arguments[0])))
     if len(arguments) == 1:
         sys.stdout.write(lines + "\n")

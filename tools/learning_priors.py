@@ -1,11 +1,8 @@
-"""The priors that ship for learning from own runs, and the one command that writes them.
+"""Fits the shipped priors for learning from own runs.
 
-`python -m tools.learning_priors serving.csv closed.csv` predicts every usable closed loop of these files,
-each pair of device and model by an engine fitted without it, and fits priors to log(measured / predicted) by marginal
-likelihood. The first file is one laboratory's (`known`), those after it hold others' (`foreign`, each source apart). By
-data sheets alone the first file's points are predicted again (`data_sheet`). Nothing is random: the bytes are the same.
-
-Not here: the process (queries.learning.process)."""
+`python -m tools.learning_priors serving.csv closed.csv` predicts every usable closed loop by an engine fitted without
+its pair, and fits priors to log(measured / predicted) by marginal likelihood. The first file is one laboratory's
+(`known`), the rest others' (`foreign`); `data_sheet` predicts the first by data sheets. Nothing is random."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ _OF_REGION = ("common", "shape")  # what another region's prior has of its own
 
 
 def groups_of(points: Sequence[Point], family: str = "auto", *, by_source: bool = False) -> dict[_Group, list[Run]]:
-    """Runs of closed loops by server: device, model, engine and formats, and the source where there are several."""
+    """By device, model, engine, formats, and source where there are several."""
     there = []
     for point in points:
         one = point.deployment
@@ -63,7 +60,7 @@ def groups_of(points: Sequence[Point], family: str = "auto", *, by_source: bool 
 
 
 def _run_of(point: Point, values: Values) -> Run | None:
-    """A point beside its prediction; None where it says nothing of stored rows."""
+    """None where it says nothing of stored rows."""
     own = point_or_reason(point.record)
     if not isinstance(own, OwnPoint) or not values:
         return None
@@ -73,9 +70,9 @@ def _run_of(point: Point, values: Values) -> Run | None:
 
 
 def fit(groups: Sequence[Sequence[Run]], start: Prior, names: Sequence[str]) -> Prior:
-    """The prior of the highest marginal likelihood over groups, moving the named numbers from a start.
+    """Highest marginal likelihood over the named numbers.
 
-    Each is moved by itself, by a step that grows where it helps and else halves (Hooke and Jeeves 1961)."""
+    Each moves by a step that grows where it helps, else halves (Hooke and Jeeves 1961)."""
     groups = [_thinned(runs) for runs in groups]
     places = [(name, place) for name in names for place in range(2 if isinstance(getattr(start, name), tuple) else 1)]
     steps = np.full(len(places), 0.4)
@@ -101,7 +98,7 @@ def _thinned(runs: Sequence[Run]) -> list[Run]:
 
 
 def _likelihood(groups: Sequence[Sequence[Run]], prior: Prior) -> float:
-    """The evidence of all groups; correlations are drawn a little towards none."""
+    """Correlations are shrunk a little towards none."""
     drawn = sum(math.atanh(getattr(prior, name)) ** 2 for name in _FITTED if name.endswith("correlation"))
     return sum(Process(runs, prior).likelihood() for runs in groups) - 0.05 * drawn
 
@@ -117,7 +114,7 @@ def _moved(prior: Prior, name: str, place: int, step: float) -> Prior:
 
 
 def with_bare(groups: Sequence[Sequence[Run]], prior: Prior) -> Prior:
-    """A prior that says of servers without runs what 80 % of their points keep."""
+    """Servers without runs: what 80 % of their points keep."""
     spreads = Process([], replace(prior, bare=(1.0, 1.0))).at([groups[0][0].setting]).sd[0]
     noisy = np.sqrt(spreads**2 + np.square(prior.noise))
 
@@ -129,23 +126,23 @@ def with_bare(groups: Sequence[Sequence[Run]], prior: Prior) -> Prior:
 
 
 def settled_prior(groups: Sequence[Sequence[Run]]) -> Prior:
-    """The prior of one laboratory's servers, of which many settings were measured."""
+    """One laboratory's servers, with many settings each."""
     return with_bare(groups, fit(groups, START, _FITTED))
 
 
 def with_region(base: Prior, groups: Sequence[Sequence[Run]]) -> Prior:
-    """A prior of other servers: the same shape, with how large its parts are in these."""
+    """The same shape, with these servers' sizes."""
     return with_bare(groups, fit(groups, base, _OF_REGION))
 
 
 def apart_prior(groups: Groups, start: Prior) -> Prior:
-    """The prior of servers whose sides are apart: all of it their own, since waits for prompts are far less certain."""
+    """All their own, since waits for prompts are far less certain."""
     runs = list(groups.values())
     return with_bare(runs, fit(runs, start, _FITTED))
 
 
 def priors_of(known: Groups, data_sheet: Groups, foreign: Groups, apart: Groups) -> dict[Region, Prior]:
-    """The prior of each region. What other people's servers add to the laboratory's is added to sides apart, too."""
+    """Other people's additions also apply to disaggregated ones."""
     base = settled_prior(
         [list(runs) for runs in known.values() if len({run.setting for run in runs}) >= LEAST_SETTINGS]
     )
@@ -162,7 +159,7 @@ def priors_of(known: Groups, data_sheet: Groups, foreign: Groups, apart: Groups)
 
 
 def _wider(other: Prior, narrow: Prior, wide: Prior) -> Prior:
-    """A prior with the variance on top that others add where both were measured, such as data sheets."""
+    """Adds the variance that others add where both were measured."""
 
     def with_more(name: str) -> Two:
         parts = (getattr(prior, name) for prior in (other, wide, narrow))
@@ -175,7 +172,7 @@ def _wider(other: Prior, narrow: Prior, wide: Prior) -> Prior:
 
 
 def write(priors: Mapping[Region, Prior], path: Path = FILE) -> None:
-    """Write priors, rounded."""
+    """Rounded."""
 
     def rounded(value: object) -> object:
         return [rounded(one) for one in value] if isinstance(value, tuple) else round(float(str(value)), DIGITS)
@@ -187,7 +184,6 @@ def write(priors: Mapping[Region, Prior], path: Path = FILE) -> None:
 
 
 def main(files: Sequence[Path], say: Callable[[str], object] = sys.stderr.write) -> None:
-    """Write the priors of files."""
     first, *others = [points_of(read_measurements(path).records) for path in files]
     foreign = groups_of([point for points in others for point in points], by_source=True)
     found = priors_of(groups_of(first), groups_of(first, "theoretical"), foreign, apart_groups_of(first))

@@ -1,5 +1,6 @@
-"""The reference page of expected errors, from the shipped summary. Not here: making the summary (tools.ledger_summary),
-and finding the region of an answer (queries.errors.expected)."""
+"""The reference page of expected errors.
+
+The summary is tools.ledger_summary's; queries.errors.expected finds an answer's region."""
 
 from __future__ import annotations
 
@@ -26,13 +27,12 @@ _SHOWN = ("tpot_exclusive_ms", "tpot_inclusive_ms", "ttft_ms", "output_tokens_pe
 
 
 def shipped_regions() -> list[dict[str, str]]:
-    """The rows of the shipped summary, by the names of Region."""
+    """By the names of Region."""
     with SUMMARY.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def ledger_page() -> str:
-    """The page as text."""
     variants: dict[tuple[str, str, str, str], list[Mapping[str, str]]] = {}
     for row in shipped_regions():
         if row["reach"] == "device" and row["kind"] != ANY and (row["engine"] != ANY or row["serving_model"] != ENGINE):

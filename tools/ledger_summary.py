@@ -1,11 +1,10 @@
-"""The summary of the ledger that ships with the program, and the one command that writes it.
+"""Writes the shipped errors of measured points.
 
-`python -m tools.ledger_summary serving.csv published.csv --others closed.csv` evaluates every usable measured point of
-these files as `sweepdb evaluate` would, under each cost model family, convention and serving model there is, and writes
-the errors by region, and those of others' servers by source, to queries/ledger/*.csv; measured values stay away.
-An engine fitted to measured points is asked as fitted without the point's (device, model) pair. Nothing is random.
+`python -m tools.ledger_summary serving.csv published.csv --others closed.csv` evaluates every usable point as `sweepdb
+evaluate` would, under each family, convention and serving model, and writes queries/ledger/*.csv without measured
+values. Engines are fitted without the point's (device, model) pair. Nothing is random.
 
-Not here: regions (tools.error_regions), and finding that of an answer (queries.errors.expected)."""
+Regions: tools.error_regions; an answer's: queries.errors.expected."""
 
 from __future__ import annotations
 
@@ -79,9 +78,9 @@ KNOWLEDGE: tuple[Knowledge, ...] = (ASKED, KNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The settings that a probe can be evaluated under. The serving model is waves, or the engine behind the point.
+    """Waves, or the engine behind the point.
 
-    `unnamed` says whether points whose engine nobody named are served by the usual one."""
+    `unnamed`: points without an engine are served by the usual one."""
 
     family: WantedFamily
     convention: Convention
@@ -107,20 +106,18 @@ BY_OTHERS = (  # a device is as a user has it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A measured point with its deployment."""
-
     record: MeasurementRecord
     deployment: Deployment
 
     @property
     def phase(self) -> Phase:
-        """The phase whose probe stands beside it."""
+        """Of the probe beside it."""
         return PHASES[self.deployment.mode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """One signed relative error and where it belongs."""
+    """One signed relative error."""
 
     variant: Variant
     knowledge: Knowledge
@@ -131,7 +128,7 @@ class Error:
 
 
 def points_of(records: Iterable[MeasurementRecord]) -> list[Point]:
-    """The records that count and that we have a model, device and plan for."""
+    """Records that count, and whose model, device and plan we have."""
     found = []
     for record in usable(records).records:
         with suppress(Unmatched):
@@ -140,7 +137,7 @@ def points_of(records: Iterable[MeasurementRecord]) -> list[Point]:
 
 
 def errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
-    """Errors of the probes that `variant` makes of points; those it does not cover are left out."""
+    """Only points that `variant` covers."""
     covered = {id(point): one for point in points if (one := asked_under(point, variant, knowledge)) is not None}
     probes = evaluated(covered.values())
     for point in points:
@@ -155,9 +152,9 @@ def errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = 
 
 
 def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
-    """Errors of the time to first token where prompts and decodes have instances of their own.
+    """TTFT of disaggregated points.
 
-    The time is predicted from pairs of rows, one of each side, as answers predict it."""
+    Predicted from pairs of rows, as answers do."""
     if variant.serving_model != ENGINE:
         return
     covered: list[tuple[Point, Deployment, Asked, float]] = []
@@ -176,7 +173,7 @@ def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowled
 
 
 def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked | None:
-    """The scenario and the batch size that a point has under a variant. None where the variant does not cover it."""
+    """None where the variant does not cover it."""
     one = point.deployment
     if variant.serving_model == ENGINE and one.engine is None and not variant.unnamed:
         return None
@@ -191,14 +188,14 @@ def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked |
 
 
 def shown_values(point: Point, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
-    """Values of one probe by the names of the summary."""
+    """By the summary's names."""
     mode = "decode" if point.deployment.mode == "disaggregated" else point.deployment.mode
     found = values_of(replace(point.deployment, mode=mode), knowledge, probe, batch_size)
     return {name: value for name, value in found.items() if name in {*METRIC_NAMES, *SHOWN_AS}}
 
 
 def measured_values(point: Point, knowledge: Knowledge, *, engine: bool) -> Values:
-    """The measured values of a point by the summary's names: as stated, or from both latencies of a closed loop."""
+    """As stated, or from both latencies of a closed loop."""
     found, one = central_metrics(point.record.metrics), point.deployment
     if point.phase == "prefill":
         return _renamed(found, {"ttft_ms": "ttft_ms", "prefill_latency_ms": "prefill_latency_ms"})
@@ -225,7 +222,7 @@ def _closed_loop(found: Mapping[str, float], output: float, users: int) -> Value
 
 
 def shipped_devices() -> list[ShippedDevice]:
-    """Each shipped device, whose kernels its calibration stands on, and which profiles the errors are of."""
+    """With the calibration each stands on, and the profiles the errors are of."""
     found = []
     for name in list_shipped():
         profiles = {family: load_device(name, family=family) for family in ("auto", "theoretical")}
@@ -246,7 +243,7 @@ def shipped_devices() -> list[ShippedDevice]:
 
 
 def told(one: Error) -> PointError:
-    """An error by the field and pair that it counts in."""
+    """By its field and pair."""
     variant, deployment = one.variant, one.point.deployment
     return PointError(
         field=Field(
@@ -269,7 +266,7 @@ Known = Mapping[tuple[str, str], int]  # pairs that somebody measured, by `engin
 
 
 def known_names(errors: Iterable[PointError]) -> Known:
-    """Pairs of a device and a model of each engine, and of each family of models."""
+    """Measured pairs of device and model by engine, and by family."""
     pairs: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
     for one in errors:
         pairs["family", family_of(one.model)].add((one.device, one.model))
@@ -279,7 +276,7 @@ def known_names(errors: Iterable[PointError]) -> Known:
 
 
 def steps_of(one: Deployment, family: str, shipped: Mapping[str, ShippedDevice], known: Known) -> int:
-    """The unknown of a point's device and engine, in steps, as queries.errors.expected counts it of a subject."""
+    """As queries.errors.expected counts unknowns."""
     found = shipped[one.device.name]
     if family == "theoretical" or not found.calibrated_key:
         of_device = CARRIED_STEPS if found.fitted_from == found.device else UNKNOWN_STEPS
@@ -291,7 +288,7 @@ def steps_of(one: Deployment, family: str, shipped: Mapping[str, ShippedDevice],
 def errors_of_others(
     points: Sequence[Point], shipped: Mapping[str, ShippedDevice], known: Known
 ) -> Iterator[ServerError]:
-    """Errors of others' servers, as questions about them are answered: nothing is known but what was asked."""
+    """Nothing is known but what was asked, as in questions."""
     for variant in BY_OTHERS:
         for found in errors_of(points, variant):
             one = found.point.deployment
@@ -299,7 +296,6 @@ def errors_of_others(
 
 
 def server_error(one: PointError, source: str, steps: int) -> ServerError:
-    """An error of a point as one of its server."""
     return ServerError(
         convention=one.field.convention,
         serving_model=one.field.serving_model,
@@ -314,12 +310,12 @@ def server_error(one: PointError, source: str, steps: int) -> ServerError:
 
 
 def source_of(record: MeasurementRecord) -> str:
-    """Who measured a point: as its row says, else its file."""
+    """As its row says, else its file."""
     return str(json.loads(record.extra).get("source_name") or record.source.rsplit(":", 1)[0])
 
 
 def tuned_errors(errors: Iterable[PointError], shipped: Mapping[str, ShippedDevice]) -> Iterator[ServerError]:
-    """The errors of the laboratories on devices whose kernels are calibrated, as those of their servers."""
+    """Of laboratories, on calibrated devices."""
     for one in errors:
         if one.field.family == "calibrated" and one.field.basis == ASKED and one.field.phase == "aggregated":
             carried = shipped[one.device].calibrated_from != one.device
@@ -327,7 +323,7 @@ def tuned_errors(errors: Iterable[PointError], shipped: Mapping[str, ShippedDevi
 
 
 def write_csv(path: Path, kind: type[Region | ShippedDevice | Spread], records: Iterable[object]) -> None:
-    """Records under a header of their fields, line breaks as everywhere."""
+    """Line breaks as everywhere."""
     names = [item.name for item in fields(kind)]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -336,9 +332,9 @@ def write_csv(path: Path, kind: type[Region | ShippedDevice | Spread], records: 
 
 
 def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[PointError]:
-    """The errors of every usable point of these files, under every variant.
+    """Under every variant.
 
-    Formulas know no client, so that for them there is nothing to know beyond what is asked."""
+    Formulas know no client, so nothing beyond what is asked."""
     points = points_of(record for path in files for record in read_measurements(path).records)
     say(f"{len(points)} usable points")
     errors: list[PointError] = []
@@ -354,7 +350,7 @@ def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: No
 
 
 def main(files: Sequence[Path], others: Sequence[Path], folder: Path = FOLDER) -> None:
-    """Write the summary, the errors behind it, and the table of devices; then what is stated of others' servers."""
+    """Regions, points and devices; then servers of others."""
     errors = summarise(files, lambda text: sys.stderr.write(text + "\n"))
     devices = shipped_devices()
     by_name, known = {one.device: one for one in devices}, known_names(errors)
@@ -366,7 +362,7 @@ def main(files: Sequence[Path], others: Sequence[Path], folder: Path = FOLDER) -
 
 
 def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[ServerError], known: Known) -> None:
-    """Write what is stated of servers that nobody measured, and what it is learned from."""
+    """Statements on unmeasured servers, and their points."""
     families = frozenset(name for what, name in known if what == "family")
     write_server_errors(folder / SERVER_POINTS.name, others)
     shipped = read_server_errors(folder / SERVER_POINTS.name)  # rounded: what ships is what statements follow from
@@ -383,7 +379,7 @@ def write_servers(folder: Path, tuned: Sequence[ServerError], others: Sequence[S
 
 
 def write_ledger(folder: Path, errors: Sequence[PointError], devices: Sequence[ShippedDevice]) -> None:
-    """Write what ships of the laboratories, from errors of points and devices."""
+    """Of the laboratories."""
     donor_of = {one.device: one.calibrated_from for one in devices}
     write_csv(folder / SUMMARY.name, Region, regions_of(errors, donor_of))
     write_points(folder / POINTS.name, errors)
@@ -391,7 +387,7 @@ def write_ledger(folder: Path, errors: Sequence[PointError], devices: Sequence[S
 
 
 def files_of(arguments: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Files of the laboratories, and those of others' servers behind `--others`."""
+    """Others' follow `--others`."""
     place = arguments.index("--others") if "--others" in arguments else len(arguments)
     return [Path(one) for one in arguments[:place]], [Path(one) for one in arguments[place + 1 :]]
 

@@ -1,12 +1,10 @@
-"""The command that writes what kernels of sparse attention, linear states and residual streams take.
+"""Fits kernels of sparse attention, linear states and residual streams.
 
     python -m tools.mixer_kernels FOLDER
 
-fits each kind of kernel of each device that FOLDER holds tables of, half of the rows held out, and writes
-evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
-engine each: SGLang's of sparse attention, TensorRT-LLM's of Mamba2, which alone has tables, vLLM's of the rest
-(attention of image encoders from 256 patches on). Run it twice: what a layer has beside attention to blocks is priced
-by the file of before."""
+Writes evaluator/calibration/mixer_kernels.yaml, half of the rows held out, seed fixed. One engine a kind: SGLang for
+sparse attention, TensorRT-LLM for Mamba2, vLLM for the rest (image encoders from 256 patches). Run it twice: block
+attention's rest of a layer is priced by the previous file."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Where the rows of one kind of kernel are, and their work; `dtype` is that of their products."""
+    """Rows of a kind, and their work; `dtype` is the products'."""
 
     name: str
     work: Callable[[Columns, int], Work]
@@ -55,7 +53,7 @@ class Table:
 
 
 def _pairs(x: Columns) -> npt.NDArray[np.float64]:
-    """Attended pairs of `isl` new tokens after `step` cached ones."""
+    """`isl` new tokens after `step` cached ones."""
     return np.asarray(x["batch_size"] * x["isl"] * (x["step"] + 0.5 * (x["isl"] + 1.0)))
 
 
@@ -106,7 +104,7 @@ def _blocks(x: Columns, _: int) -> Work:
 
 
 def _blocks_decoded(x: Columns, _: int) -> Work:
-    """Scores of every key by the index heads of a device, the choice, and attention to the chosen blocks."""
+    """Scores of every key, the choice, and attention to the chosen blocks."""
     kv_heads, keys = np.maximum(x["num_heads"] / 16, 1.0), x["batch_size"] * (x["isl"] + x["step"])
     seen = pairs_of_blocks(x)
     scores = 2 * keys * _BLOCK_DIM + 8 * kv_heads * keys / _BLOCK
@@ -287,7 +285,7 @@ TABLES = {
 
 
 def kinds_of(folder: Path, device: str) -> list[str]:
-    """The kinds that there are tables of; some devices have not all."""
+    """Some devices lack some."""
     return [kind for kind, table in TABLES.items() if _files(folder, device, table)]
 
 
@@ -296,7 +294,6 @@ def _files(folder: Path, device: str, table: Table) -> list[Path]:
 
 
 def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
-    """The measured rows of one kind of kernel on one device, as a set that can be fitted."""
     table = TABLES[kind]
     named = [str(file) for file in _files(folder, device, table)]
     rows = duckdb.connect().execute(f"SELECT * FROM read_parquet({named!r}) WHERE {table.where}")  # noqa: S608  our own words
@@ -322,7 +319,6 @@ def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
 
 
 def main(folder: Path) -> None:
-    """Fit every kind of kernel of every device, and write the file."""
     found: dict[str, dict[str, object]] = {}
     for device in DEVICES:
         figures = figures_of(load_device(device, family="theoretical"))

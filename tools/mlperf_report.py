@@ -1,10 +1,8 @@
-"""Official MLPerf runs beside predictions: tokens/s offline, and the Poisson rate that keeps both limits.
+"""Official MLPerf runs beside predictions: offline tokens/s, and the Poisson rate within both limits.
 
-`python -m tools.mlperf_report FOLDER [--lines FILE]` reads FOLDER/points.csv and FOLDER/dist_*.csv, plays each system's
-instances as its submission states them, and prints a table with measured, predicted and ratio; --lines writes the same
-as JSON lines. An engine is asked as fitted without the point's (device, model) pair. Nothing is random.
-
-Not here: rates of stored scenarios (queries), and closed loops (`sweepdb validate`)."""
+`python -m tools.mlperf_report FOLDER [--lines FILE]` reads FOLDER/points.csv and FOLDER/dist_*.csv, simulates systems
+as submitted, and prints measured, predicted and ratio; --lines writes JSON lines. Engines are fitted without the
+point's pair. Nothing is random."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ KEYS = "fp8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One submitted run: an instance of it, how many there are, its launch, and what was measured."""
+    """An instance, how many, its launch, and measurements."""
 
     name: str
     data: str
@@ -73,7 +71,7 @@ class System:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One run beside its prediction: tokens/s offline, else requests/s within both limits."""
+    """Offline tokens/s, else requests/s within both limits."""
 
     system: str
     device: str
@@ -87,7 +85,6 @@ class Line:
 
 
 def main(folder: Path, lines: Path | None) -> None:
-    """Predict every run, print the table, and write the lines."""
     found = [_line(system, folder) for system in systems(folder / "points.csv")]
     if lines is not None:
         lines.write_text("".join(json.dumps(asdict(one)) + "\n" for one in found), encoding="utf-8")
@@ -95,7 +92,6 @@ def main(folder: Path, lines: Path | None) -> None:
 
 
 def systems(path: Path) -> Iterator[System]:
-    """The runs of a table of points, in its order."""
     runs: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -117,7 +113,7 @@ def systems(path: Path) -> Iterator[System]:
 
 
 def _record(row: Mapping[str, str]) -> MeasurementRecord:
-    """An instance of a run as a measured point of one user: whatever is not stated is one device."""
+    """An instance as a point of one request; what is not stated is one device."""
     tp, pp, dp = (int(row[name] or 1) for name in ("tp", "pp", "dp"))
     tp = max(1, tp // dp) if "attention dp True" in row["plan_note"] else tp
     size = {name: int(row[name]) if row[name] else None for name in ("ep",)}
@@ -145,7 +141,7 @@ ANSWERS: Mapping[str, float] = {"llama3.1-8b": 129.0, "mixtral-8x7b": 145.0}  # 
 
 
 def _last(name: str, note: str) -> int | None:
-    """The last value of a flag: configurations say what an engine is built for first, and then how it is started."""
+    """Configurations first say what an engine is built for, then how it is started."""
     found = re.search(rf"{name} \[([^\]]*)\]", note)
     values = re.findall(r"\d+", found[1]) if found else []
     return int(values[-1]) if values else None
@@ -172,7 +168,7 @@ def _line(system: System, folder: Path) -> Line:
 
 
 def played_offline(system: System, folder: Path) -> float:
-    """Tokens/s of all instances of a run whose requests are all there at the start."""
+    """All requests are there at the start."""
     answers = _requests(system, folder).output_lengths
     return system.instances * _player(system, folder).saturation_per_s * float(answers.mean())
 
@@ -197,16 +193,15 @@ def _player(system: System, folder: Path) -> LoadPlayer:
 
 
 def _launched(scenario: Scenario, system: System) -> Scenario:
-    """The scenario as the submission starts it."""
+    """As submitted."""
     return scenario if system.seats is None else replace(scenario, launch=Launch(seats=system.seats))
 
 
 def _requests(system: System, folder: Path) -> TracedArrivals:
-    """Requests of an instance, drawn from its data set with a fixed seed, at Poisson times. Where there is no file,
-    prompts are as long as their mean and answers exponential, up to the longest allowed.
+    """Drawn from the data set by a fixed seed, at Poisson times.
 
-    Answers are stretched to the mean that the run had: a checkpoint in few bits stops at other places than the one
-    that the data set was made with."""
+    Without a file prompts have their mean and answers are exponential, up to the longest. Answers are stretched to the
+    run's mean: low-bit checkpoints stop elsewhere."""
     deployment = system.deployment
     prompts, answers = _lengths(folder / f"dist_{system.data}.csv")
     if not prompts.size:
@@ -225,7 +220,7 @@ def _requests(system: System, folder: Path) -> TracedArrivals:
 
 
 def requests_of(system: System) -> int:
-    """Requests of one instance in a run."""
+    """Of one instance."""
     rate = system.measured / (system.deployment.output_length if system.division == "Offline" else 1.0)
     return min(MOST_REQUESTS, -(-max(SAMPLES[system.data], int(LEAST_S * rate)) // system.instances))
 
@@ -241,14 +236,14 @@ def _lengths(path: Path) -> tuple[Integers, Integers]:
 
 
 def rate_within(player: LoadPlayer, limits: tuple[float, float]) -> float:
-    """The largest rate of an instance at which 99 % of requests are within both limits; 0 where none is."""
+    """99 % within both limits; 0: none."""
     return bisected(
         lambda rate: share_within(player.load(rate, keep_requests=True), limits) >= WITHIN, player.saturation_per_s
     )
 
 
 def share_within(load: Load, limits: tuple[float, float]) -> float:
-    """Requests whose first token and whose mean time of a token are within the limits, of all."""
+    """By TTFT and mean TPOT, of all requests."""
     times = load.request_times
     if times is None:
         raise TypeError("a load without its requests")
@@ -256,7 +251,7 @@ def share_within(load: Load, limits: tuple[float, float]) -> float:
 
 
 def bisected(keeps: Callable[[float], bool], largest: float) -> float:
-    """The largest rate that keeps the limits, to half a percent; 0 where a hundredth of the largest keeps none."""
+    """To half a percent; 0 where a hundredth of the largest fails."""
     low, high = 0.01 * largest, largest
     if not keeps(low):
         return 0.0

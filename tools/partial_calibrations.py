@@ -1,10 +1,9 @@
-"""The command that writes the calibrations of devices whose kernels were measured in part.
+"""Fits devices whose kernels were measured in part.
 
     python -m tools.partial_calibrations FOLDER [DEVICE ...]
 
-reads FOLDER/<device>/<table>--<engine>--<version>.parquet, fits every kernel that the tables hold, takes what they lack
-from the shipped calibration of the nearest generation, scaled, and writes
-evaluator/inputs/devices/calibration/<device>.yaml. The same tables give the same files: the seed is fixed."""
+Reads FOLDER/<device>/<table>--<engine>--<version>.parquet, scales missing kernels from the nearest generation's
+calibration, and writes evaluator/inputs/devices/calibration/<device>.yaml. The seed is fixed."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from tools.engine_tables import newest_tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Whose tables a device's own kernels are of: an engine, its library of collectives, and what is left out."""
+    """An engine, its library of collectives, and what is left out."""
 
     engine: str
     library: str
@@ -49,13 +48,11 @@ SOURCES: Mapping[str, Source] = {
 
 
 def tables_of(folder: Path, device: str) -> tuple[KernelTable, ...]:
-    """The tables that a device's own kernels are fitted to."""
     source = SOURCES[device]
     return newest_tables(folder / device, (source.engine, source.library), source.left_out)
 
 
 def fit_in_part(folder: Path, device: str) -> Calibration:
-    """The calibration of one device from a folder of engines' tables, as it is shipped."""
     source, profile = SOURCES[device], load_device(device, family="theoretical")
     tables = tables_of(folder, device)
     inside = INCLUDED_IN_SERVING_KERNELS if source.version is None else INCLUDES
@@ -78,7 +75,7 @@ def _donor(device: str) -> Calibration | None:
 
 
 def main(folder: Path, *devices: str) -> None:
-    """Fit and write every device, or those that are named."""
+    """All, or those named."""
     target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER)))
     for device in devices or SOURCES:
         calibration = fit_in_part(folder, device)

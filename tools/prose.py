@@ -1,7 +1,7 @@
 """Text that is hard to read at first sight: documents, help, errors, first sentences of docstrings.
 
     python -m tools.prose            lists each offence by file and line
-    python -m tools.prose --count    counts the words of each document that people wrote, and its offences
+    python -m tools.prose --count    counts words: of documents that people wrote, with offences, and of docstrings
 
 Tables, code and generated parts of documents are not read. A test keeps the list empty."""
 
@@ -61,11 +61,16 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"`[^`]+`", re.DOTALL)
 _WORD = re.compile(r"\S*\w\S*")
 _ITEM = re.compile(r"(?:[*-]|\d+\.) ")
+_PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_BETWEEN_NAMES = {
+    "a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "from", "with", "as", "is", "are", "it", "its", "and",
+    "or", "that", "which", "each",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """One text to rewrite."""
+    """A text to rewrite."""
 
     path: str
     line: int
@@ -74,18 +79,18 @@ class Offence:
 
 
 def offences() -> list[Offence]:
-    """Every offence of documents, help and packages, in the order of files and lines."""
+    """By file and line."""
     return [*(one for path in documents() for one in of_document(path)), *_of_reference(), *_of_help(), *_of_packages()]
 
 
 def documents() -> list[Path]:
-    """The documents that people write."""
+    """Only those that people write."""
     beside = (ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))
     return sorted([*(ROOT / "docs").rglob("*.md"), *beside])
 
 
 def of_document(path: Path) -> Iterator[Offence]:
-    """Long sentences of a document, and house words that the glossary does not explain."""
+    """Long sentences, and house words that the glossary lacks."""
     where = str(path.relative_to(ROOT))
     if is_generated(path.read_text(encoding="utf-8")):
         return
@@ -95,19 +100,19 @@ def of_document(path: Path) -> Iterator[Offence]:
 
 
 def _of_reference() -> Iterator[Offence]:
-    """Pages that `make site` writes. Not the schema: its meanings are comments in stores, which upgrades change."""
+    """Not the schema: its meanings are comments in stores, which upgrades change."""
     for name in ("commands.md", "queries.md", "sweep-files.md", "support.md", "expected-errors.md"):
         for line, sentence in sentences(REFERENCE_PAGES[name]()):
             yield from (Offence(f"make site: {name}", line, reason, sentence) for reason in faults(sentence))
 
 
 def is_generated(text: str) -> bool:
-    """Whether a program writes the whole document, as its third line says."""
+    """Its third line says so."""
     return text.split("\n", 3)[2:3] != [] and text.split("\n", 3)[2].startswith("Made by `")
 
 
 def faults(sentence: str, house: Mapping[re.Pattern[str], str] = _HOUSE) -> Iterator[str]:
-    """Why a sentence is hard to read; nothing where it is not."""
+    """Reasons to rewrite a sentence."""
     words = len(_WORD.findall(sentence))
     if words > MOST_WORDS_OF_A_SENTENCE:
         yield f"sentence of {words} words"
@@ -117,18 +122,18 @@ def faults(sentence: str, house: Mapping[re.Pattern[str], str] = _HOUSE) -> Iter
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Each sentence of a document's prose, with the line on which its paragraph begins."""
+    """With the line on which its paragraph begins."""
     for line, paragraph in _paragraphs(_prose(text)):
         yield from ((line, part) for part in _STOP.split(paragraph) if part.strip())
 
 
 def words_by_hand(text: str) -> int:
-    """Words of a document outside code and generated parts; bars of tables are none."""
+    """Without code and generated parts."""
     return 0 if is_generated(text) else len(_WORD.findall(_blank(_blank(text, _GENERATED), _FENCE)))
 
 
 def _prose(text: str) -> str:
-    """The document with everything that is no prose blanked, on as many lines."""
+    """Everything else blanked, on as many lines."""
     for pattern in (_GENERATED, _FENCE, _COMMENT):
         text = _blank(text, pattern)
     text = _CODE.sub(lambda found: "code" + "\n" * found[0].count("\n"), text)
@@ -145,7 +150,7 @@ def _is_no_prose(line: str) -> bool:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """Paragraphs and items of lists, each on one line."""
+    """And items of lists, on one line each."""
     begun, parts = 0, list[str]()
     for number, line in enumerate([*text.split("\n"), ""], 1):
         bare = line.strip()
@@ -158,7 +163,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_help() -> Iterator[Offence]:
-    """Help of commands and options, each text once."""
+    """Each text once."""
     seen = set[str]()
     for where, text in _help_texts(typer.main.get_command(build_app()), "sweepdb"):
         if text not in seen:
@@ -174,7 +179,6 @@ def _help_texts(command: Any, name: str) -> Iterator[tuple[str, str]]:  # noqa: 
 
 
 def of_text(where: str, line: int, text: str) -> Iterator[Offence]:
-    """Offences of a help text or an error."""
     for sentence in _STOP.split(" ".join(_CODE.sub("code", text).split())):
         yield from (Offence(where, line, reason, sentence.strip()) for reason in faults(sentence))
 
@@ -189,7 +193,7 @@ def _of_packages() -> Iterator[Offence]:
 
 
 def of_errors(where: str, tree: ast.AST) -> Iterator[Offence]:
-    """Messages and hints of errors that a module raises; a value in a text counts as a word."""
+    """A value in a text counts as a word."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error"):
             for told in (*node.args[:1], *(one.value for one in node.keywords if one.arg == "hint")):
@@ -213,17 +217,32 @@ def _of_docstrings(where: str, tree: ast.AST) -> Iterator[Offence]:
             continue
         line = node.body[0].lineno
         sentence = first_sentence(text)
-        for reason in reasons(text):
+        for reason in (*reasons(text), *(["says no more than its names"] if says_names_again(node, text) else [])):
             yield Offence(where, line, reason, sentence)
 
 
+def says_names_again(node: ast.AST, text: str) -> bool:
+    """Whether a docstring has no word but those of the function, its arguments and their types."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    parts = (node.args, node.returns or node.args)
+    named = {one.id for part in parts for one in ast.walk(part) if isinstance(one, ast.Name)}
+    named |= {node.name, *(one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg))}
+    known = {_stem(word) for name in named for word in _PART_OF_NAME.findall(name)}
+    return {_stem(word) for word in re.findall("[a-z]+", text.lower()) if word not in _BETWEEN_NAMES} <= known
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?<=..)(?:ies|es|ed|ing|s|e|y)$", "", word.lower())
+
+
 def first_sentence(text: str) -> str:
-    """The text up to its first stop, on one line."""
+    """On one line."""
     return " ".join(_SENTENCE.split(text.strip(), maxsplit=1)[0].split())
 
 
 def reasons(text: str) -> Iterator[str]:
-    """Why a docstring is hard to read; nothing where it is not."""
+    """Reasons to rewrite a docstring."""
     sentence = first_sentence(text)
     words = len(sentence.split())
     if words > MOST_WORDS:
@@ -235,7 +254,7 @@ def reasons(text: str) -> Iterator[str]:
 
 
 def _has_stump(text: str) -> bool:
-    """Whether a line stops early in the middle of a paragraph of prose."""
+    """A line stops early within a paragraph."""
     for paragraph in re.split(r"\n\s*\n", text):
         lines = paragraph.split("\n")
         if any(line.startswith((" ", "*", "|", "-")) for line in lines):
@@ -248,13 +267,21 @@ def _has_stump(text: str) -> bool:
 
 
 def _count() -> None:
-    """Print the words and the offences of each document."""
     total = wrong = 0
     for path in documents():
         words, found = words_by_hand(path.read_text(encoding="utf-8")), len(list(of_document(path)))
         total, wrong = total + words, wrong + found
         sys.stdout.write(f"{words:6,} {found:4} {path.relative_to(ROOT)}\n")
     sys.stdout.write(f"{total:6,} {wrong:4} in all\n")
+    for package in PACKAGES:
+        told = sum(_words_of_docstrings(path) for path in (ROOT / package).rglob("*.py"))
+        sys.stdout.write(f"{told:6,}      docstrings of {package}\n")
+
+
+def _words_of_docstrings(path: Path) -> int:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds))
+    return sum(len(_WORD.findall(ast.get_docstring(node) or "")) for node in nodes)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The reference pages: their names and writers. They are made when the site is built, and are not committed.
+"""The reference pages, made when the site is built.
 
-`python -m tools.reference_pages FOLDER` writes them for whoever reads them without a site."""
+`python -m tools.reference_pages FOLDER` writes them without a site."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ REFERENCE_PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def write_pages(folder: Path) -> None:
-    """Write each page into a folder."""
     for name, text in REFERENCE_PAGES.items():
         (folder / name).write_text(text(), encoding="utf-8")
 

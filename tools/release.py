@@ -37,7 +37,7 @@ _MEGABYTE = 1e6
 
 
 def _run(*command: str | Path, cwd: Path = ROOT, surroundings: dict[str, str] | None = None) -> bytes:
-    """Give a command's output; a command that fails ends the release with its own words."""
+    """A failing command ends the release with its own words."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=surroundings)  # noqa: S603  our own
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout.decode()}{done.stderr.decode()}")
@@ -45,7 +45,7 @@ def _run(*command: str | Path, cwd: Path = ROOT, surroundings: dict[str, str] | 
 
 
 def build(folder: Path) -> list[Path]:
-    """The source archive of HEAD, and the wheel built from that archive, with the commit's own time in them."""
+    """The wheel comes from the source archive; both have the commit's time."""
     folder.mkdir(parents=True, exist_ok=True)
     committed = _run("git", "log", "-1", "--format=%ct").decode().strip()
     surroundings = {**os.environ, "SOURCE_DATE_EPOCH": committed}
@@ -63,7 +63,7 @@ def build(folder: Path) -> list[Path]:
 
 
 def _settle(archive: Path, when_s: int) -> None:
-    """The same bytes for the same commit: setuptools writes the time of the build and the builder's name."""
+    """Setuptools writes the time of the build and the builder's name; the same commit shall give the same bytes."""
     with tarfile.open(archive) as built:
         held = [(entry, built.extractfile(entry)) for entry in sorted(built, key=lambda entry: entry.name)]
         packed = io.BytesIO()
@@ -82,12 +82,12 @@ def _settle(archive: Path, when_s: int) -> None:
 
 
 def sums(files: list[Path]) -> str:
-    """A line a file, as `sha256sum --check` reads them."""
+    """As `sha256sum --check` reads them."""
     return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
 
 
 def tried(python: str, file: Path, place: Path) -> dict[str, Any]:
-    """Install a file into an empty environment and run the demo: seconds, megabytes, the packages that it brought."""
+    """Installs into an empty environment and runs the demo: seconds, megabytes, packages."""
     environment = place / "environment"
     _run(python, "-m", "venv", environment)
     empty = _size(environment)
@@ -115,7 +115,7 @@ def _size(folder: Path) -> int:
 
 
 def bill_of_materials(packages: list[dict[str, str]]) -> dict[str, Any]:
-    """Packages of an environment, in the shape of CycloneDX 1.5 (cyclonedx.org/docs/1.5/json)."""
+    """CycloneDX 1.5 (cyclonedx.org/docs/1.5/json)."""
     listed = sorted(packages, key=lambda package: package["name"].lower())
     components = [_component(one) for one in listed if one["name"] not in {"pip", "setuptools", "sweepdb"}]
     (own,) = (one for one in listed if one["name"] == "sweepdb")
@@ -137,7 +137,7 @@ def _component(package: dict[str, str]) -> dict[str, Any]:
 
 
 def main(folder: str, *pythons: str) -> None:
-    """Build, try, and write the sums last: a folder that has them is complete."""
+    """Sums come last: a folder that has them is complete."""
     place = Path(folder).resolve()
     files = build(place)
     bill = place / "sbom.cdx.json"

@@ -1,6 +1,6 @@
-"""The reference page of reports, from their headers and the variables that their SQL reads.
+"""The reference page of reports, from headers and SQL variables.
 
-Not here: views and columns (queries.dictionary)."""
+Views and columns: queries.dictionary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ measured values are expected to keep them.
 
 
 def reference_page() -> str:
-    """The page as text."""
     return "\n".join([_INTRODUCTION, *(_section(item) for item in reports().values())])
 
 

@@ -1,7 +1,6 @@
-"""How far predictions are off on servers that nobody measured: learned from sources and pairs, each left out once.
+"""How far predictions are off on unmeasured servers, each source left out once.
 
-Few servers tell it, so a metric has a centre and a scale only. Not here: regions of one laboratory
-(tools.error_regions), and reading a statement (queries.errors.spreads)."""
+Few servers tell it, so a metric has a centre and a scale only. Read by queries.errors.spreads."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _MOST_REST = 0.95  # of a variance; servers share something
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerError:
-    """log(measured / predicted) of one point of a server, and what was not known of it when it was predicted."""
+    """log(measured / predicted), and what was unknown when it was predicted."""
 
     convention: str
     serving_model: str  # waves, or `engine`
@@ -43,11 +42,10 @@ class ServerError:
 
 
 def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[str]) -> Spread:
-    """Centre and scale of a metric from points of several servers, each counting for what it tells.
+    """Centre and scale, each server counting for what it tells.
 
-    The scale is what puts half and nine tenths of the sizes where Student's t has them, in the geometric mean, each
-    size counted less where more was unknown. Worked: half of the sizes within 0.4 and nine tenths within 1.3:
-    sqrt(0.4 / 0.741 x 1.3 / 2.132) = 0.574."""
+    The scale puts half and nine tenths of sizes where Student's t has them (geometric mean), sizes with more unknowns
+    counted less. Worked: 0.4 and 1.3: sqrt(0.4 / 0.741 x 1.3 / 2.132) = 0.574."""
     counts = Counter(one.server for one in errors)
     ratios = np.asarray([one.ratio for one in errors])
     sizes = np.asarray([counts[one.server] for one in errors], dtype=np.float64)
@@ -72,21 +70,21 @@ def spread_of(errors: Sequence[ServerError], servers: str, families: frozenset[s
 
 
 def told_share(sizes: FloatArray, shared: float) -> FloatArray:
-    """The weight of each point, by how many its server has and the share of variance that these share.
+    """Weights of points that share variance with others of their server.
 
-    n such points tell as much as n / (1 + (n - 1) x shared) servers (Kish 1965, Survey Sampling, 5.4). Worked: nine
-    points that share 0.95 tell 9 / (1 + 8 x 0.95) = 1.05 servers, and nine that share 0.3 tell 2.65."""
+    n points tell n / (1 + (n - 1) x shared) servers (Kish 1965, Survey Sampling, 5.4): nine that share 0.95 tell 9 /
+    (1 + 8 x 0.95) = 1.05, that share 0.3 tell 2.65."""
     return 1.0 / (1.0 + (sizes - 1.0) * shared)
 
 
 def _middle(ratios: FloatArray, weights: FloatArray) -> float:
-    """The trimean (Tukey 1977): between few servers a median jumps from one to the next."""
+    """The trimean (Tukey 1977): between few servers a median jumps."""
     lower, median, upper = weighted_quantiles(ratios, weights, (0.25, 0.5, 0.75))
     return float((lower + 2.0 * median + upper) / 4.0)
 
 
 def steps_of(one: ServerError, families: frozenset[str]) -> int:
-    """Everything that is unknown of a point: of its device, its engine and the family of its model."""
+    """Unknowns of device, engine and model family."""
     return one.steps + (0 if family_of(one.model) in families else UNKNOWN_STEPS)
 
 
@@ -96,8 +94,7 @@ def _scale(sizes: FloatArray, weights: FloatArray) -> float:
 
 
 def _rest_share(errors: Sequence[ServerError], centre: float, weights: FloatArray) -> float:
-    """The share of the variance that points of one server do not share, from median absolute deviations: theirs about
-    their server's median beside that of all about the centre."""
+    """Variance not shared within a server, from median absolute deviations about server medians and the centre."""
     by_server: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for one in errors:
         by_server[one.server].append(one.ratio)
@@ -119,7 +116,7 @@ def _agreeing(errors: Sequence[ServerError], centre: float) -> int:
 
 
 def spreads_of(errors: Iterable[ServerError], servers: str, families: frozenset[str]) -> list[Spread]:
-    """The spread of every way to predict and metric, in their order."""
+    """By way to predict and metric."""
     return [spread_of(found, servers, families) for _, found in sorted(_grouped(errors).items())]
 
 
@@ -131,7 +128,7 @@ def _grouped(errors: Iterable[ServerError]) -> Mapping[tuple[str, str, str], lis
 
 
 def left_out_sources(errors: Sequence[ServerError], measured: frozenset[str]) -> Iterator[tuple[ServerError, Stated]]:
-    """Each point with what is stated of it by the other sources. `measured` are families of models of laboratories."""
+    """With the statement from other sources. `measured`: families that laboratories measured."""
     for found in _grouped(errors).values():
         for source in sorted({one.source for one in found}):
             rest = [one for one in found if one.source != source]
@@ -144,7 +141,7 @@ def left_out_sources(errors: Sequence[ServerError], measured: frozenset[str]) ->
 
 
 def write_server_errors(path: Path, errors: Iterable[ServerError]) -> None:
-    """Errors of points, a line a server and metric, log ratios in thousandths."""
+    """A line a server and metric, log ratios in thousandths."""
     names = [item.name for item in fields(ServerError) if item.name != "ratio"]
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for one in errors:
@@ -157,7 +154,6 @@ def write_server_errors(path: Path, errors: Iterable[ServerError]) -> None:
 
 
 def read_server_errors(path: Path) -> list[ServerError]:
-    """Errors as `write_server_errors` wrote them."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return [

@@ -1,14 +1,10 @@
-"""The command that fits devices whose kernels nobody published to measured serving points.
+"""Fits devices without published kernels to serving points.
 
     python -m tools.serving_devices FOLDER [--check]
 
-FOLDER holds points.csv and closed.csv. Four numbers of a data sheet's profile are fitted: what share of the peak rates
-and of the memory's bandwidth is reached, the fixed time of an operator, and that of a message. It writes them into
-evaluator/inputs/devices/<device>.yaml, and into the profiles of the same maker that were measured by no source.
---check prints, in place of writing, the errors of each source by a fit that never saw it. The same points give the
-same files.
-
-Not here: fits to tables of kernels (tools.calibrations, tools.partial_calibrations)."""
+FOLDER holds points.csv and closed.csv. Four numbers are fitted: shares of peak rates and bandwidth reached, and fixed
+times of an operator and a message. Writes evaluator/inputs/devices/<device>.yaml, also for the maker's unmeasured
+devices. --check prints each source's errors by a fit without it."""
 
 from __future__ import annotations
 
@@ -66,7 +62,7 @@ MOST_USERS = 512.0  # beyond, seats that no source states decide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A value that one source measured of one device."""
+    """A value from one source."""
 
     source: str
     model: str
@@ -77,14 +73,14 @@ class Point:
 
 
 def points_of(device: str, folder: Path) -> list[Point]:
-    """The points of a device that count, by rules that see no prediction."""
+    """By rules that see no prediction."""
     records = [one for one in read_measurements(folder / "closed.csv").records if one.device == device]
     closed = [point for record in _growing(_once(records)) for point in _of_record(record)]
     return [*closed, *_offline(device, folder)]
 
 
 def _once(records: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
-    """Records of which another holds the same values are one measurement: the first, by its key, counts."""
+    """Records with the same values are one measurement: the first, by key, counts."""
     seen: dict[tuple[float, ...], MeasurementRecord] = {}
     for record in records:
         seen.setdefault(tuple(record.metrics.values()), record)
@@ -92,7 +88,7 @@ def _once(records: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
 
 
 def _growing(records: Sequence[MeasurementRecord]) -> Iterator[MeasurementRecord]:
-    """Records of each ladder of users as long as more users get more tokens/s."""
+    """Each ladder of concurrency while tokens/s grow."""
     ladders: dict[object, list[MeasurementRecord]] = defaultdict(list)
     for one in records:
         side = one.decode
@@ -122,7 +118,7 @@ def _of_record(record: MeasurementRecord) -> Iterator[Point]:
 
 
 def _source(record: MeasurementRecord) -> str:
-    """The laboratory of a point, by the first words of its column in the table."""
+    """The first words of its column."""
     return str(json.loads(record.extra).get("source_name", "")).partition(" (")[0]
 
 
@@ -134,14 +130,14 @@ def _offline(device: str, folder: Path) -> Iterator[Point]:
 
 
 def with_fitted(profile: DeviceProfile, values: Sequence[float], origin: str) -> DeviceProfile:
-    """A profile with four fitted numbers, and whose points they are from."""
+    """Names the points' source."""
     compute, memory, static, message = values
     return replace(profile, compute_efficiency=compute, memory_efficiency=memory, matrix_static_s=static,
                    vector_static_s=static, communication_static_s=message, fitted_from=origin)  # fmt: skip
 
 
 def log_errors(points: Sequence[Point], profile: DeviceProfile, folder: Path) -> FloatArray:
-    """log(predicted / measured) of each point on a profile, times positive: tokens/s count the other way round."""
+    """log(predicted / measured) of times; tokens/s are inverted."""
     deployments = [replace(point.deployment, device=profile) for point in points]
     # As fits of engines do: an estimate of the memory says nothing of a device's speed.
     engines = [engine_profile(one.engine or UNSTATED, unseen=one.pair) for one in deployments]
@@ -159,7 +155,7 @@ def log_errors(points: Sequence[Point], profile: DeviceProfile, folder: Path) ->
 
 
 def fitted(points: Sequence[Point], device: str, folder: Path) -> tuple[float, ...]:
-    """The four numbers with the least soft-L1 cost, each source counting as much as another."""
+    """Least soft-L1 cost, sources weighing alike."""
     profile = load_device(device, family="theoretical")
     counts = {source: sum(one.source == source for one in points) for source in {one.source for one in points}}
     weights = np.sqrt([len(points) / len(counts) / counts[point.source] for point in points])
@@ -181,7 +177,7 @@ def _judged(points: Sequence[Point], device: str, folder: Path, values: Sequence
 
 
 def check(device: str, folder: Path) -> Iterator[str]:
-    """Errors of times by source and by model left out, beside those of the data sheet with usual shares."""
+    """By source and by model left out, beside the data sheet's usual shares."""
     points = points_of(device, folder)
     yield f"| {device}: left out | points | data sheet | fitted without | numbers |"
     yield "|---|---|---|---|---|"
@@ -206,7 +202,6 @@ def _row(name: str, count: int, before: Figures | None, after: Figures | None, v
 
 
 def written(text: str, values: Sequence[float], origin: str) -> str:
-    """The text of a profile with the fitted numbers in it."""
     compute, memory, static, message = values
     for key, value in (("compute_efficiency", f"{compute:.3g}"), ("memory_efficiency", f"{memory:.3g}"),
                        ("matrix_static_s", f"{static:.2e}"), ("vector_static_s", f"{static:.2e}"),
@@ -218,7 +213,7 @@ def written(text: str, values: Sequence[float], origin: str) -> str:
 
 
 def main(folder: Path, devices: Sequence[str], *, checked: bool) -> None:
-    """Fit and write every device, or print what fits without a source or model miss by."""
+    """Or print left-out errors."""
     target = resources.files("evaluator").joinpath("inputs/devices")
     for device in devices or MADE_LIKE:
         if checked:

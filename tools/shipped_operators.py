@@ -1,9 +1,9 @@
-"""The command that writes the operators that ship with the program, evaluator/graph/operators.zip.
+"""Writes the shipped operators, evaluator/graph/operators.zip.
 
     python -m tools.shipped_operators [--anew]
 
-traces what the file lacks of the catalogue: after a new model just that model. `--anew` traces everything, which
-takes half an hour; so does a raised CAPTURE_VERSION, under which nothing of the file is found."""
+Traces what the file lacks of the catalogue. `--anew`, or a raised CAPTURE_VERSION, traces everything in half an
+hour."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes each time
 
 
 def wanted(spec: ModelSpec) -> Iterator[CaptureRequest]:
-    """Every set of operators that ships of a model."""
+    """Every set that ships."""
     plans = {launchers: _plans(spec, launchers) for launchers in ((USUAL_ENGINE,), tuple(LAUNCHERS))}
     for precision, launchers in formats_of(spec).items():
         yield from steps_of(spec, plans[launchers], precision)
@@ -53,7 +53,7 @@ def wanted(spec: ModelSpec) -> Iterator[CaptureRequest]:
 
 
 def formats_of(spec: ModelSpec) -> dict[Precision, tuple[str, ...]]:
-    """The formats that ship of a model, with the engines whose plans they ship for."""
+    """With the engines whose plans ship."""
     published = _published(spec)
     found: dict[Precision, tuple[str, ...]] = dict.fromkeys(
         (published, replace(published, drafts=spec.native_drafts)), tuple(LAUNCHERS)
@@ -66,7 +66,7 @@ def formats_of(spec: ModelSpec) -> dict[Precision, tuple[str, ...]]:
 
 
 def _published(spec: ModelSpec) -> Precision:
-    """The formats of its weights; 16 bits where nobody states them."""
+    """16 bits where not stated."""
     try:
         return check_precision(usual_precision(spec, "physical"))
     except InputError:
@@ -74,14 +74,14 @@ def _published(spec: ModelSpec) -> Precision:
 
 
 def _plans(spec: ModelSpec, engines: Iterable[str]) -> list[Plan]:
-    """Plans that one of these engines launches, of instances of 1, 2, 4 ... 64 devices."""
+    """For 1, 2, 4 ... 64 devices."""
     searches = [PlanSearch(rule="launchable", engine=engine) for engine in engines]
     found = (plan_choices(spec, size, search) for size in powers_of_two(MOST_DEVICES) for search in searches)
     return sorted({choice.plan for choices in found for choice in choices if choice.illegal is None})
 
 
 def steps_of(spec: ModelSpec, plans: Iterable[Plan], precision: Precision) -> Iterator[CaptureRequest]:
-    """The sets of both kinds of steps."""
+    """Both kinds of steps."""
     for plan in plans:
         yield from capture_requests(
             _scenario(spec, plan, precision, Workload(input_length=1, output_length=1))
@@ -100,14 +100,13 @@ def _scenario(spec: ModelSpec, plan: Plan, precision: Precision, workload: Workl
 
 @dataclass(slots=True)
 class Packing:
-    """Sets of one model as a member of the file has them, with their templates as texts."""
+    """A model's sets as a member of the file, templates as texts."""
 
     columns: dict[str, int] = field(default_factory=dict)
     tables: dict[str, dict[tuple[str, ...], int]] = field(default_factory=dict)  # rows of a template, each once
     shapes: dict[tuple[tuple[str, ...], int], list[tuple[tuple[str, str], list[int]]]] = field(default_factory=dict)
 
     def add(self, place: tuple[str, str], text: str) -> None:
-        """Take a set."""
         data = json.loads(text)
         steps, drafts = data["operators"], data.get("draft_operators", [])
         data |= {"key": KEY[1:-1], "operators": [STEP[1:-1]]}
@@ -121,7 +120,7 @@ class Packing:
         self.shapes.setdefault(shape, []).append((place, rows))
 
     def member(self) -> dict[str, Any]:
-        """All of them as plain lists."""
+        """Plain lists."""
         places = sorted(place for sets in self.shapes.values() for place, _ in sets)
         plans, others = (sorted({place[part] for place in places}) for part in (0, 1))
         tables = {
@@ -162,14 +161,14 @@ def _text(part: object) -> str:
 
 @functools.lru_cache(maxsize=16_384)
 def _taken_apart(text: str) -> tuple[str, tuple[str, ...]]:
-    """A part as JSON without its numbers, and the numbers."""
+    """JSON without numbers, and the numbers."""
     return _NUMBER.sub(lambda found: found[1] or NUMBER, text), tuple(
         found[0] for found in _NUMBER.finditer(text) if not found[1]
     )
 
 
 def packed(requests: Iterable[CaptureRequest], *, anew: bool) -> tuple[dict[str, Any], int, int]:
-    """The member of one model, how many sets it has, and how many of them had to be traced."""
+    """A member, its number of sets, and how many were traced."""
     found: dict[tuple[str, str], str] = {}
     traced = 0
     for request in requests:
@@ -185,19 +184,18 @@ def packed(requests: Iterable[CaptureRequest], *, anew: bool) -> tuple[dict[str,
 
 
 def of_models(names: tuple[str, ...], anew: bool) -> tuple[str, dict[str, Any], int, int]:
-    """The member of models that differ in their names, published formats and encoders alone."""
+    """Models that differ in names, published formats and encoders alone."""
     specs = [load_model(name)[1] for name in names]
     requests = (request for spec in specs for request in wanted(spec))
     return _model_of(specs[0]), *packed(requests, anew=anew)
 
 
 def _model_of(spec: ModelSpec) -> str:
-    """The name of a model's member."""
     return next(steps_of(spec, [Plan()], Precision())).place[0]
 
 
 def write(members: Mapping[str, dict[str, Any]], path: Path) -> None:
-    """Write the members of all models, and the templates that they share."""
+    """Models share templates."""
     templates = sorted({table[0] for member in members.values() for table in member["tables"]})
     numbered = {template: number for number, template in enumerate(templates)}
     written = {TEMPLATES: templates} | {
@@ -213,7 +211,6 @@ def write(members: Mapping[str, dict[str, Any]], path: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Trace what the file lacks, and write it."""
     anew = arguments == ["--anew"] or not FILE.exists()
     alike: dict[str, list[str]] = {}
     for name in list_models():

@@ -1,7 +1,6 @@
-"""Pages of the site beside the documents (reference, changelog, how to contribute), and graphs. Run by mkdocs.
+"""Pages of the site beside the documents, and graphs. Run by mkdocs.
 
-Graphs that documents write in mermaid become SVG: the site loads no script, and none from elsewhere. Of mermaid only
-what our documents write is read: `graph TD`, names, and arrows between them."""
+Mermaid graphs (`graph TD`, names, arrows) become SVG, since the site loads no script."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ Arrows = Mapping[str, Sequence[str]]
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """A page whose graphs are pictures, with links from its folder of documents. What cannot be read stays as it is.
+    """Graphs become pictures, and links point into the site; unreadable graphs stay.
 
-    Documents name pages beside them by their place in the repository, one folder further up."""
+    Documents name pages by their place in the repository, one folder up."""
     for name in BESIDE:
         markdown = markdown.replace(f"](../../{name}", f"](../{name}")
     return _FENCE.sub(lambda found: _picture(found[1]) or found[0], markdown)
@@ -43,7 +42,7 @@ def _picture(text: str) -> str | None:
 
 
 def svg(arrows: Arrows) -> str:
-    """The graph as one element, in the colours of the text around it."""
+    """In the colours of the text around it."""
     rows = _rows(arrows)
     places: dict[str, tuple[float, float, float]] = {}  # name -> middle, top, width
     widest = max(sum(map(_width, row)) + _ACROSS * (len(row) - 1) for row in rows)
@@ -77,7 +76,7 @@ def svg(arrows: Arrows) -> str:
 
 
 def _rows(arrows: Arrows) -> list[list[str]]:
-    """Names in rows: each below whatever points at it, long rows cut, and ordered so that arrows cross seldom."""
+    """Each name below what points at it, long rows cut, few arrows crossing."""
     depth = dict.fromkeys(arrows, 0)
     for _ in arrows:
         for name, others in arrows.items():
@@ -103,7 +102,7 @@ def _rows(arrows: Arrows) -> list[list[str]]:
 
 
 def _arrow(start: tuple[float, float, float], end: tuple[float, float, float]) -> str:
-    """A bent line from the lower edge of a box to the upper edge of another."""
+    """From a box's lower edge to another's upper edge."""
     (x, top, _), (to_x, to_top, _) = start, end
     y, to_y = top + _HIGH, to_top
     bend = max(_DOWN / 2, (to_y - y) / 2)
@@ -122,7 +121,7 @@ BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md")
 
 
 def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401  of mkdocs, which the program does not need
-    """Add the pages, with their links as from the folder of documents."""
+    """Links are as from the folder of documents."""
     from mkdocs.structure.files import File
 
     from tools.reference_pages import REFERENCE_PAGES

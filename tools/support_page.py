@@ -26,7 +26,6 @@ A model with a part that is not covered is refused, by the name of the part.
 
 
 def support_page() -> str:
-    """The page as text."""
     rows = support_table()
     sections = [_INTRODUCTION]
     for what, title in (

@@ -38,7 +38,6 @@ the place of its own. What is wrong is told with line and key. [The JSON Schema]
 
 
 def sweep_page() -> str:
-    """The page as text."""
     sections: dict[str, list[str]] = {}
     for keyword, item in options_by_keyword().items():
         others = [item.field] if item.field != keyword else []

@@ -1,1 +1,1 @@
-"""The commands, one module a theme. Heavy packages are imported inside the functions that need them."""
+"""Commands, a module a theme. Heavy packages are imported inside functions."""

@@ -1,4 +1,4 @@
-"""models, devices, workloads, support and prices: what can be evaluated and what it costs, and adding one's own."""
+"""models, devices, workloads, support and prices: lists, and one's own."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def devices(
 
 
 def _show_one(counted: dict[str, object], record: DataclassInstance, format_: str, output: Path | None) -> None:
-    """One record: in a table a line a part, for machines as it is."""
+    """A line a part in a table, else as it is."""
     if format_ == "table":
         from cli.render.catalogue_tables import record_rows
 
@@ -126,7 +126,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
     prefix_cache_hit_rate: Annotated[
         float, typer.Option(help="share of a prompt found in cache; from 0, below 1")
     ] = 0.0,
-    max_num_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
+    max_num_batched_tokens: Annotated[int, typer.Option(help="most tokens of one step of a replica")] = 8192,
     num_mtp_tokens: Annotated[int, typer.Option(help="tokens drafted a step, 0-9")] = 0,
     mtp_acceptance_rate: Annotated[str | None, typer.Option(help="acceptance of each drafted token")] = None,
     format_: FormatOption = "table",

@@ -1,11 +1,11 @@
-"""compare, regress and validate: measured files side by side, two sides of stored runs, predictions beside points."""
+"""compare, regress and validate."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ import typer
 
 from cli.commands.measured import say_problems
 from cli.output import FORMATS, check_format, say, write_rows, write_text
-from cli.render.rows import counted, markdown_lines, narrow_table
+from cli.render.rows import counted, markdown_lines, table_lines
 from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError, Worsened
 
@@ -109,8 +109,11 @@ def regress(  # noqa: PLR0917  one parameter an option
     if format_ in {_MARKDOWN, "junit"}:
         write_text(_markdown(found) if format_ == _MARKDOWN else _junit(found, least or 0.0), output, exact=True)
     elif format_ == "table":
-        lines = [_line(one) for one in found.changes[:_MOST_SHOWN]]
-        write_text(narrow_table(_SHOWN, lines, names=("setting",)), output)
+        shown = found.changes[:_MOST_SHOWN]
+        shared, told = _told_apart(one.setting for one in shown)
+        write_text(table_lines(_SHOWN, [_line(one, told) for one in shown]), output)
+        if shared:
+            say(f"settings of {shared}")
         if len(found.changes) > _MOST_SHOWN:
             say(f"the first {_MOST_SHOWN} of {len(found.changes):,} changes; --format csv has all")
     else:
@@ -129,29 +132,38 @@ def _percent(text: str) -> float:
     return float(match[1])
 
 
-def _line(one: Change) -> list[str]:
+def _told_apart(settings: Iterable[str]) -> tuple[str, Mapping[str, str]]:
+    """The words that settings share, and those of each that they do not."""
+    words = {one: one.split(" ") for one in settings}
+    shared = set[str]().union(*words.values()).intersection(*words.values())
+    told = {one: " ".join(word for word in its if word not in shared) or "-" for one, its in words.items()}
+    return " ".join(word for word in next(iter(words.values()), []) if word in shared), told
+
+
+def _line(one: Change, told: Mapping[str, str]) -> list[str]:
     reach = "-" if one.least_percent is None else f"{one.least_percent:+.1f} to {one.most_percent:+.1f} %"
     runs = f"{one.runs_before or '-'} {one.runs_after or '-'}"
     numbers = [f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %"]
-    return [one.verdict, one.metric, *numbers, reach, runs, one.setting]
+    return [one.verdict, one.metric, *numbers, reach, runs, told[one.setting]]
 
 
 def _markdown(found: Regression) -> Iterator[str]:
     yield f"{found.verdict}\n"
     sure = [one for one in found.changes if one.verdict in {"worse", "better"}][:_MOST_SHOWN]
     if sure:
-        yield "\n"
-        yield from markdown_lines(_SHOWN, [_line(one) for one in sure])
+        shared, told = _told_apart(one.setting for one in sure)
+        yield f"\nSettings of {shared}.\n\n" if shared else "\n"
+        yield from markdown_lines(_SHOWN, [_line(one, told) for one in sure])
 
 
 def _junit(found: Regression, least: float) -> Iterator[str]:
-    """A case a number; those that are surely worse failed."""
+    """A case a number; surely worse ones failed."""
     failed = found.worse(least)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<testsuite name="sweepdb regress" tests="{len(found.changes)}" failures="{len(failed)}">\n'
     for one in found.changes:
         case = f"  <testcase classname={quoteattr(one.setting)} name={quoteattr(one.metric)}"
-        said = quoteattr(" ".join(_line(one)[:-1]))
+        said = quoteattr(" ".join(_line(one, {one.setting: ""})[:-1]))
         yield f"{case}><failure message={said}/></testcase>\n" if one in failed else f"{case}/>\n"
     yield "</testsuite>\n"
 
@@ -170,9 +182,12 @@ def _trend(model: str | None, device: str | None, format_: str, output: Path | N
         write_specification(trend_picture(every), format_, output)
     elif format_ == "table":
         levels = [(one, f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %") for one in found]
-        lines = [[str(one.day), one.version or "-", one.metric, *cells, one.setting] for one, *cells in levels]
+        shared, told = _told_apart(one.setting for one in found)
+        lines = [[str(one.day), one.version or "-", one.metric, *cells, told[one.setting]] for one, *cells in levels]
         columns = ("day", "version", "metric", "before", "after", "change", "setting")
-        write_text(narrow_table(columns, lines, names=("setting",)), output)
+        write_text(table_lines(columns, lines), output)
+        if shared:
+            say(f"settings of {shared}")
     else:
         write_rows(Trend._fields, found, format_, output)
     say(f"{len(found)} steps; a step is a level that holds for three days or more, and is larger than chance makes one")

@@ -29,9 +29,7 @@ def decide(
     *,
     budget: Annotated[int, typer.Option(help="starts of a server to plan for")] = BUDGET,
     gain: Annotated[float, typer.Option(help="share of the answer below which a run is not worth it")] = GAIN,
-    mode: Annotated[
-        str, typer.Option(help=f"servers to decide among: {', '.join(MODES)} (pd: prefill and decode apart)")
-    ] = MODE,
+    mode: Annotated[str, typer.Option(help=f"servers to decide among: {', '.join(MODES)} (pd: disaggregated)")] = MODE,
     run: Annotated[
         bool, typer.Option("--run", help="make these starts here: start, measure, import, until decided")
     ] = False,

@@ -1,4 +1,4 @@
-"""evaluate, explain and launch: options into a request, a report into lines, a stored row into files that start it."""
+"""evaluate, worker, explain and launch."""
 
 from __future__ import annotations
 

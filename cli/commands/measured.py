@@ -1,4 +1,4 @@
-"""measurements: measured points into the store, what becomes of them there, and out of it again."""
+"""measurements: import, look at, correct and export measured points."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ _Learn = Annotated[
     bool | None, typer.Option("--learn/--no-learn", help="set: whether points correct answers about their server")
 ]
 _Count = Annotated[int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")]
-_Engine = Annotated[str | None, typer.Option(help="suggest: the engine whose stored rows are meant")]
+_Engine = Annotated[
+    str | None, typer.Option("--engine", "--serving-model", help="suggest: the engine whose stored rows are meant")
+]
 _Rows = Annotated[str | None, typer.Option(help="export: measured (if not given), predicted or both")]
 _Sweep = Annotated[str | None, typer.Option(help="export: predictions of this sweep alone")]
 _Format = Annotated[
@@ -83,7 +85,7 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
         _refuse_strays("export", {"--sweep": sweep, "--rows": rows})
     if action == "suggest" and not points and source is None and not set_:
         return _suggest({"model": model, "device": device, "engine": serving_model}, count, format_, output, store)
-    _refuse_strays("suggest", {"--count": count, "--serving-model": serving_model})
+    _refuse_strays("suggest", {"--count": count, "--engine": serving_model})
     _check(action, points, filters, set_ or [])
     _check_marks(action, tagged=bool(tag), corrected=bool(set_), learn=learn)
     if action == "export":
@@ -111,7 +113,7 @@ def _refuse_strays(owner: str, options: Mapping[str, object]) -> None:
 
 
 def _check_marks(action: str, *, tagged: bool, corrected: bool, learn: bool | None) -> None:
-    """Refuse tags, and what points teach, where an action does not take them."""
+    """Refuses tags and learning where an action takes none."""
     if learn is not None and (action != "set" or corrected):
         raise InputError("--learn and --no-learn belong to measurements set, alone", hint="sweepdb measurements --help")
     if tagged and action not in {"import", "list"}:
@@ -185,7 +187,7 @@ def _import(  # noqa: PLR0917  one parameter an option
 
 
 def _say_two_numbers(brought: Imported, store: str | None) -> bool:
-    """Measured, predicted and difference of few points, which takes seconds; whether there is anything to say."""
+    """Measured, predicted and difference of few points, in seconds. Returns whether it said anything."""
     from cli.render.validation import MOST_LISTED, point_lines
     from sweepdb.measuring import compare_and_keep
 
@@ -228,7 +230,7 @@ def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, 
     return 0
 
 
-_RUNS = ("model", "device", "engine", "lengths", "load", "runs", "ttft_ms", "tpot_ms", "tokens_per_s", "failed")
+_RUNS = ("model", "device", "engine", "lengths", "users", "runs", "ttft_ms", "tpot_ms", "tokens_per_s")
 
 
 def _runs(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
@@ -238,8 +240,11 @@ def _runs(filters: Mapping[str, str | None], format_: str, output: Path | None, 
     if format_ != "table":
         write_rows(SETTING_COLUMNS, found, format_, output)
         return 0
-    rows = [_run_line(dict(zip(SETTING_COLUMNS, row, strict=True))) for row in found]
-    write_text(narrow_table(_RUNS, rows, names=("model", "device", "engine")), output)
+    settings = [dict(zip(SETTING_COLUMNS, row, strict=True)) for row in found]
+    failed = any(one["failed_requests"] for one in settings)
+    rows = [[*_run_line(one), *([cell(one["failed_requests"])] if failed else [])] for one in settings]
+    names = (*_RUNS, *(("failed",) if failed else ()))
+    write_text(narrow_table(names, rows, names=("model", "device", "engine")), output)
     if count > len(found):
         say(f"the first {_MOST_LISTED:,} of {count:,} settings; --model and --device choose others")
     say("medians of the runs of a setting, with their standard deviation; --format csv has every column")
@@ -253,24 +258,29 @@ def _run_line(setting: Mapping[str, object]) -> list[str]:
             return "-"
         return f"{middle:.4g}" + (f" +-{100 * deviation:.1f} %" if isinstance(deviation, float) else "")
 
-    users, rate = setting["concurrency"], setting["request_rate"]
-    load = f"{users:g} users" if users is not None else f"{rate:g}/s" if rate is not None else "-"
     engine = " ".join(str(part) for part in (setting["engine"], setting["engine_version"]) if part is not None)
-    lengths = "/".join(
-        "-" if setting[name] is None else f"{setting[name]:g}" for name in ("input_length", "output_length")
-    )
-    names = [cell(setting["model"]), cell(setting["device"]), engine or "-", lengths, load, cell(setting["runs"])]
-    return [*names, spread("ttft_ms", "ttft_spread"), spread("tpot_exclusive_ms", "tpot_spread"),
-            spread("output_tokens_per_s", "output_spread"), cell(setting["failed_requests"])]  # fmt: skip
+    names = [_last_part(setting["model"]), cell(setting["device"]), engine or "-", _lengths(setting), _load(setting)]
+    return [*names, cell(setting["runs"]), spread("ttft_ms", "ttft_spread"), spread("tpot_exclusive_ms", "tpot_spread"),
+            spread("output_tokens_per_s", "output_spread")]  # fmt: skip
+
+
+def _last_part(model: object) -> str:
+    return "-" if model is None else str(model).rpartition("/")[2]
+
+
+def _lengths(row: Mapping[str, object]) -> str:
+    return "/".join("-" if row[name] is None else f"{row[name]:.0f}" for name in ("input_length", "output_length"))
+
+
+def _load(row: Mapping[str, object]) -> str:
+    users, rate = row["concurrency"], row["request_rate"]
+    return f"{users:.6g}" if users is not None else f"{rate:.6g}/s" if rate is not None else "-"
 
 
 def _listed(row: Mapping[str, object]) -> list[object]:
-    """A point as a line of a terminal holds it: the last part of its model's name, lengths as one word."""
-    model = None if row["model"] is None else str(row["model"]).rpartition("/")[2]
-    lengths = "/".join("-" if row[name] is None else f"{row[name]:.6g}" for name in ("input_length", "output_length"))
     family = "measured" if row["family"] == "measured" else "predicted"
-    users = None if row["concurrency"] is None else f"{row['concurrency']:.6g}"
-    return [str(row["measurement"])[:8], family, model, row["device"], row["engine"], lengths, users]
+    names = (_last_part(row["model"]), row["device"], row["engine"], _lengths(row), _load(row))
+    return [str(row["measurement"])[:8], family, *names]
 
 
 def _suggest(
@@ -337,6 +347,6 @@ def _delete(selection: PointSelection, store: str | None) -> int:
 
 
 def say_problems(found: ReadFiles) -> None:
-    """Name every line that could not be read."""
+    """Every line that could not be read."""
     for problem in found.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))

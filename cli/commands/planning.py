@@ -1,4 +1,4 @@
-"""plan and report: the best whole deployments, as text or as a file to send."""
+"""plan and report: the best whole deployments."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: 
 
 @contextmanager
 def asking(store: str | None, jobs: int) -> Iterator[Any]:
-    """The keywords of a plan that show on a terminal how far it is."""
+    """Shows progress on a terminal."""
     from cli.render.progress import READING, ProgressBar
 
     with ProgressBar(sys.stderr).begin(READING) as bar:

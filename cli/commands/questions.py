@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
+from store.light_dataclass import dataclass
 from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
 
@@ -109,12 +110,10 @@ def _prove(answer: Answer, session: Session, proof: Path, sign: Path | None) -> 
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
-    """The question that a command line asks, from options as they are typed.
-
-    The text of lengths may name a file, a blend has shares, and names come without a key."""
+    """Text of lengths may name a file, a blend has shares, names have no keys."""
     from sweepdb.asking import old_name_note, question_of, question_report
 
-    if (note := old_name_note(report)) is not None:
+    if (note := old_name_note(report, options.get("rank_by"))) is not None:
         say(f"note: {as_typed(note)}")
     given = typed_keywords(options, store)
     named = question_report(report).names
@@ -126,7 +125,7 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
 
 
 def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, Any]:
-    """Options of a question as Python's keywords, from what is typed: the file of lengths, and shares of a blend."""
+    """Reads the file of lengths, and shares of a blend."""
     from sweepdb.length_scope import with_lengths
 
     text = options["input_length"]
@@ -136,7 +135,7 @@ def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, A
 
 
 def _as_typed(answer: Answer) -> Answer:
-    """An answer whose sentences name options as the command line does."""
+    """Sentences name options as the command line does."""
     told = [replace(one, note=one.note and as_typed(one.note)) for one in answer.expected_error]
     return replace(
         answer,
@@ -148,7 +147,7 @@ def _as_typed(answer: Answer) -> Answer:
 
 
 def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
-    """Reports without a rank of their own end where --top says, and in a table where a person stops reading."""
+    """Unranked reports end at --top, and tables where a person stops reading."""
     from cli.render.answers import SHOWN_OF_LONG, is_long, shortened
 
     if "top" in answer.parameters or (top is None and (format_ != "table" or not is_long(answer))):
@@ -157,7 +156,7 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
 
 
 def _with_bias(answer: Answer, location: StoreLocation, format_: str) -> Answer:
-    """Note below a table batches too small for their length bins, where the report's own columns do not tell."""
+    """Notes batches too small for their length bins, unless columns tell."""
     if format_ != "table" or any(name.endswith("realised_input_length_mean") for name in answer.columns):
         return answer
     from cli.render.expected_error import bias_summary
@@ -167,7 +166,7 @@ def _with_bias(answer: Answer, location: StoreLocation, format_: str) -> Answer:
 
 
 def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[list[object]] | None:
-    """The batches of an answer and their length bins, in the forms that have room for a second table."""
+    """Batches and length bins, in formats with room for a second table."""
     from sweepdb.asking import composition_table, probes_of
 
     if format_ not in {"table", "json-full"}:
@@ -209,7 +208,7 @@ def _list_reports(format_: str, output: Path | None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """How an answer is shown, and what stands below it."""
+    """An answer, and what stands below it."""
 
     wide: bool
     explain: bool
@@ -265,7 +264,7 @@ def _full_text(answer: Answer, composition: list[list[object]] | None) -> Iterab
 
 
 def written_for(location: StoreLocation) -> Callable[[Answer, str, bool], Iterable[str]]:
-    """How `query` writes answers of a store, for comparing a file that it wrote."""
+    """As `query` writes answers, to compare with its file."""
 
     def written(answer: Answer, format_: str, composed: bool) -> Iterable[str]:
         typed = _as_typed(answer)

@@ -1,4 +1,4 @@
-"""Options of `sweepdb` itself rather than of one of its commands: its version, how much it says, how long it waits."""
+"""Options of `sweepdb` itself."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _installed() -> str:
 
 
 def _versions() -> str:
-    """Versions that a number or a reported fault depends on, as one object on one line."""
+    """For reports of faults: one JSON line."""
     import json
     import platform
     from importlib.metadata import PackageNotFoundError, version

@@ -107,7 +107,7 @@ def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
 
 
 def _devices(pool: Sequence[str]) -> int | dict[str, int]:
-    """`8`, or how many there are of each kind."""
+    """`8`, or a count of each kind."""
     words = ",".join(pool).split(",")
     try:
         if len(words) == 1 and "=" not in words[0]:

@@ -1,4 +1,4 @@
-"""serve: a page over the stored probes. mcp: the same questions as tools. watch: a server that runs beside its row."""
+"""serve, mcp and watch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def mcp(
 _Server = Annotated[
     list[str] | None,
     typer.Argument(
-        help="stored row (a1b2c3d4:19), two of prefill and decode apart, or folder of launch; default: the only one"
+        help="stored row (a1b2c3d4:19), both rows of a disaggregated server, or folder of launch; default: the only one"
     ),
 ]
 _Metrics = Annotated[
@@ -154,7 +154,7 @@ def _write_watched(found: Watched, format_: str, output: Path | None) -> None:
 
 
 def _by_side(metrics: Sequence[str]) -> Sequence[str] | Mapping[str, list[str]]:
-    """Pages of one server, or of prefill and decode by their names."""
+    """One server's pages, or prefill's and decode's."""
     found: dict[str, list[str]] = {}
     for one in metrics:
         side, separator, page = one.partition("=")
@@ -166,7 +166,7 @@ def _by_side(metrics: Sequence[str]) -> Sequence[str] | Mapping[str, list[str]]:
 
 
 def _require(*packages: str, extra: str) -> None:
-    """Refuse a command whose packages are not installed, before it does anything."""
+    """Refuses a command before it starts."""
     from importlib.util import find_spec
 
     missing = [name for name in packages if find_spec(name) is None]

@@ -1,4 +1,4 @@
-"""sql: one read-only statement of an analyst, from the command line, a file, standard input or a prompt."""
+"""sql: a read-only statement from the command line, a file, standard input or a prompt."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def sql(  # noqa: PLR0917  one parameter an option
 
 
 def _values(typed: Sequence[str]) -> dict[str, object]:
-    """`ttft=2000` as a value of a parameter: a number where it reads as one, else text."""
+    """`ttft=2000`: a number where it reads as one, else text."""
     found: dict[str, object] = {}
     for text in typed:
         name, separator, value = text.partition("=")
@@ -204,7 +204,7 @@ def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> i
 
 
 def _remember() -> None:
-    """Keep what is typed from one prompt to the next, where the user's directory lets us."""
+    """Keeps history between prompts, where the user's directory allows."""
     import atexit
     import readline
     from contextlib import suppress
@@ -229,7 +229,7 @@ def _complete_words() -> None:
 
 
 def _typed() -> str | None:
-    """One statement from the terminal; None at its end."""
+    """None at the terminal's end."""
     lines: list[str] = []
     while True:
         try:
@@ -248,7 +248,7 @@ _MOST_ROWS = 10_000
 
 
 def write_page(rows: SqlRows, statement: str, values: Mapping[str, object], output: Path | None) -> Path:
-    """Write the page, to a file of its own where none is named."""
+    """To a temporary file where none is named."""
     from sweepdb.stores import written_whole
 
     path = output or _own_file()
@@ -258,7 +258,7 @@ def write_page(rows: SqlRows, statement: str, values: Mapping[str, object], outp
 
 
 def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> str:
-    """Rows as a page that a browser shows: a table with units and meanings, and the statement."""
+    """A table with units and meanings, and the statement."""
     from sweepdb.asking import dictionary
     from sweepdb.reporting import paragraph, plain_page, preformatted, table_text
 
@@ -294,7 +294,7 @@ def _names() -> tuple[str, ...]:
 
 
 def completer() -> Callable[[str, int], str | None]:
-    """A completer for readline: the numbered word that begins as typed, capitals or not."""
+    """For readline: the n-th word that begins as typed, in any case."""
 
     def complete(text: str, number: int) -> str | None:
         found = [name for name in _names() if name.lower().startswith(text.lower())]

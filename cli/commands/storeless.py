@@ -16,7 +16,7 @@ _OF_PREFIXES = ("model", "device", "input_length", "num_devices", "kv_transfer_g
 def answer_storeless(
     report: str, names: Sequence[str], options: Mapping[str, Any], format_: str, output: Path | None
 ) -> int:
-    """Answer, and refuse options that are about stored rows."""
+    """Refuses options about stored rows."""
     takes = _LIMITS if report == "conforming" else _OF_PREFIXES
     for keyword, value in options.items():
         if keyword not in takes and value not in {None, (), False}:

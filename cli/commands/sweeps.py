@@ -1,4 +1,4 @@
-"""sweeps, show, void and unvoid: what was asked for, and hiding what should not count."""
+"""sweeps, show, void and unvoid."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _row(item: SweepSummary) -> list[object]:
 
 
 def _told(item: SweepSummary) -> list[object]:
-    """A sweep for a person, with how far its shards are."""
+    """With the progress of its shards."""
     return [item.status_told if name == "status" else value for name, value in zip(COLUMNS, _row(item), strict=True)]
 
 
@@ -52,7 +52,7 @@ def _asked(arguments: str) -> str:
 
 
 def _some(names: object) -> str:
-    """The first two of a list, and whether there are more."""
+    """The first two, and whether there are more."""
     shown = [str(one) for one in names] if isinstance(names, list) else []
     return ", ".join(shown[:2]) + (" ..." if len(shown) > 2 else "")
 

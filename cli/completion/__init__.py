@@ -1,1 +1,1 @@
-"""Offers of a shell while a command is typed. Nothing here writes, and nothing fails aloud."""
+"""Completion in shells: never writes, never fails aloud."""

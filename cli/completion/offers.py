@@ -1,4 +1,4 @@
-"""Candidates for the last word of a line: commands, options, and values of options and arguments."""
+"""Candidates for a line's last word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ABOUT = {"zsh", "fish"}  # shells that show what a candidate means
 
 
 def complete(shell: str, words: Sequence[str], program: Callable[[], Any]) -> int:
-    """Write candidates for the last word, and nothing where something is wrong."""
+    """Writes nothing where something is wrong."""
     try:
         found = offers(program(), list(words) or [""])
         written = "".join(f"{_written(one, shell)}\n" for one in found)

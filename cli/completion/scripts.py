@@ -1,7 +1,7 @@
-"""The scripts by which shells ask for completions.
+"""Shell scripts that ask for completions.
 
-Each calls the program with VARIABLE set and the words typed so far, the last of them unfinished, and reads one
-candidate a line, its meaning behind a tab. Where there is none, the shell completes files."""
+Each sets VARIABLE, passes the words typed, and reads a candidate a line with its meaning behind a tab. Without one the
+shell completes files."""
 
 from __future__ import annotations
 

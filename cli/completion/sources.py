@@ -1,4 +1,4 @@
-"""Offers for the values of options and arguments: words, names of the program, names of the store."""
+"""Offers for values: words, names of the program and of the store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Source = Callable[[Line, str], Iterable[Offer]]
 
 
 def values_of(parameter: Any, line: Line, start: str) -> list[Offer]:  # noqa: ANN401  of one Typer or another
-    """Offers for a value that begin with what is typed; none where it is a file or a number."""
+    """None where it is a file or a number."""
     name = str(parameter.name)
     source = _BY_COMMAND.get((line.command, name)) or _BY_NAME.get(name)
     if source is not None:
@@ -69,7 +69,7 @@ def _stored(kind: NameKind) -> Source:
 
 @contextmanager
 def _hurried() -> Iterator[None]:
-    """Stop what takes long: the shell stands still meanwhile."""
+    """Stops what takes long: the shell waits."""
 
     def stop(*_: object) -> None:
         raise TimeoutError

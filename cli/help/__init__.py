@@ -1,1 +1,1 @@
-"""Help texts: options under headings, reports with what they take, examples. Plain text, without heavy packages."""
+"""Help texts, without heavy packages."""

@@ -1,9 +1,7 @@
-"""Commands whose help puts options under headings, ends in examples, and knows what a report takes.
+"""Commands whose help has headings and examples, and knows what a report takes.
 
-Their parameters read plain words, whole numbers and numbers themselves, and leave all else to Typer. That builds a
-validator of pydantic for every option, given or not: 70 of `query` and the import take as long as the program's other
-imports together. What is not plainly right goes to Typer, and a number that it refuses to
-cli.typed_numbers."""
+Plain words and numbers are read here. Typer builds a pydantic validator an option: `query` has 70, and that takes as
+long as all other imports. The rest goes to Typer, refused numbers to cli.typed_numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _READ: dict[object, Callable[[str], Any]] = {
 
 
 class PlainValue:
-    """Stands in the place of Typer's reader of one parameter, which is built once it is needed."""
+    """Builds Typer's reader of a parameter only when needed."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401  Typer's own types, of one version or another
         several = param.multiple or param.nargs == -1
@@ -55,7 +53,7 @@ class PlainValue:
 
 
 def _plain(value: object, described: Any) -> object | None:  # noqa: ANN401  Typer's own type
-    """The value where it is plainly right, else None. A default is of its type already."""
+    """None where Typer must decide. A default has its type already."""
     kind = described.annotation
     if kind not in _READ or described.is_choice:
         return None
@@ -78,7 +76,7 @@ _READER = PlainValue()
 
 
 def refuse_repeated(args: Sequence[str], parameters: Sequence[Any]) -> None:
-    """Refuse an option that is given twice with two values: one of them would go without a word."""
+    """Twice with two values: one would go without a word."""
     spelled = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts) if name[:2] == "--"}
     given: dict[str, tuple[str, ...]] = {}
     place = 0
@@ -120,7 +118,7 @@ class DescribedCommand(TyperCommand):
         return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
 
     def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
-        """Whether help shows a parameter: those that matter, or all where all are asked for or few options exist."""
+        """Options that matter; all where asked, or where few exist."""
         from cli.help.headings import FEW
 
         few = FEW.get(str(self.name))
@@ -150,7 +148,7 @@ class DescribedCommand(TyperCommand):
             formatter.write_text(f"{asked.name}: {asked.summary}")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
-        """Arguments, then options under headings in the order of their first option."""
+        """Arguments, then headings in order of their first option."""
         from cli.help.headings import heading_of, in_order
 
         name = str(self.name)
@@ -198,7 +196,7 @@ class DescribedCommand(TyperCommand):
                 )
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
-        """Two examples, whole, so that they can be copied."""
+        """Whole, so that they can be copied."""
         asked = self._report(ctx)
         from cli.help.examples import EXAMPLES
 
@@ -224,7 +222,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 
 
 class DescribedGroup(TyperGroup):
-    """`sweepdb` itself, and groups of commands."""
+    """`sweepdb` and its groups."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  of one Typer or another
         return read_plainly(super().get_params(ctx))
@@ -242,7 +240,7 @@ class DescribedGroup(TyperGroup):
                     )
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
-        """Where to go on, under the list of all commands."""
+        """Where to go on."""
         if ctx.parent is None:
             formatter.write_paragraph()
             formatter.write_text(
@@ -253,7 +251,7 @@ class DescribedGroup(TyperGroup):
 
 
 def _brief(sections: Mapping[str, Sequence[tuple[str, str]]], order: Sequence[str], width: int) -> Iterator[str]:
-    """A line for each option under its heading: its last name, and the first thing that is said of it."""
+    """A line an option: its last name, and the first thing said of it."""
     named = {
         heading: [(re.sub(_KIND, "", names.rpartition(", ")[2]), told) for names, told in sections[heading]]
         for heading in order
@@ -265,9 +263,11 @@ def _brief(sections: Mapping[str, Sequence[tuple[str, str]]], order: Sequence[st
 
 
 def _first_clause(told: str, width: int) -> str:
-    """The beginning of a text that fits, up to where a clause of it ends."""
+    """Cut at a clause."""
     said = told.partition(" [")[0].partition("; ")[0].strip()
-    while len(said) > width and (ends := [place for mark in (", ", ": ", " (") if (place := said.rfind(mark)) > 0]):
+    if len(said) > width:
+        said = said.partition(": ")[0]
+    while len(said) > width and (ends := [place for mark in (", ", " (") if (place := said.rfind(mark)) > 0]):
         said = said[: max(ends)]
     if said.count("(") > said.count(")"):
         said = said[: said.rfind(" (")]

@@ -1,4 +1,4 @@
-"""Two examples of each command, as its help shows them; a test runs them through the parser."""
+"""Two examples a command; a test runs them through the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heading that each option stands under in help."""
+"""The heading of each option in help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help of a single report: which options it takes, and examples. Read from headers and SQL, asking nothing."""
+"""Help of one report, from its header and SQL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named_report(words: Sequence[str]) -> Report | None:
 
 
 def taken(asked: Report, parameter: str) -> bool:
-    """Whether a report makes use of a parameter; what is about every answer stays."""
+    """Options about every answer stay."""
     if parameter == "names":
         return asked.names is not None
     if parameter == "report":

@@ -1,4 +1,4 @@
-"""The rows behind the tables as CSV, column for column as the seeds' program has them (`--dump-original-results`)."""
+"""The rows behind the tables as CSV, in the seeds' columns (`--dump-original-results`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _columns(kind: str) -> list[str]:
 
 
 def _in_order(table: Table) -> Sequence[Row]:
-    """Plans as they were searched, each from its lowest rate to its highest."""
+    """As searched, by rising rate."""
     plans = list(dict.fromkeys(str(row["scenario"]) for row in table.every))
     return sorted(table.every, key=lambda row: (plans.index(str(row["scenario"])), throughput(row)))
 
@@ -80,7 +80,7 @@ def _cells(options: OptimizerOptions, kind: str, row: Row) -> Mapping[str, objec
 
 
 def breakdown(row: Row, step: str) -> str:
-    """Shares of a step that each resource bounds, fixed costs of launches aside."""
+    """Shares by resource, without fixed costs of launches."""
     kinds = {"Mem": "memory", "Comm": "communication", "Cube": "matrix", "Vec": "vector"}
     values = {name: row[f"{step}_step_{kind}_ms"] for name, kind in kinds.items()}
     known = {name: float(str(value)) for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The seeds' output as text: configuration blocks and boxed tables (seed 000 section 2.4, seed 001, seed 002 7.4)."""
+"""The seeds' blocks and boxed tables (seed 000 section 2.4, seed 001, seed 002 7.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A table column: its heading (lines broken by a newline), and how a row's text is made."""
+    """Heading (newlines break it), and a row's text."""
 
     heading: str
     text: str  # a format string over the row
@@ -41,7 +41,7 @@ def boxed(fields: Sequence[Field], rows: Sequence[Row], *, indent: str = "") -> 
 
 
 def parallel_label(row: Row) -> str:
-    """`TP=8 | PP=1 | DP=1`, with the expert split for a mixture of experts."""
+    """`TP=8 | PP=1 | DP=1`, with the expert split of mixtures."""
     value = {name: row[name] for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")}
     text = f"TP={value['tp']} | PP={value['pp']} | DP={value['dp']}"
     if (value["ep"], value["moe_tp"], value["moe_dp"]) != (1, 1, 1):
@@ -50,7 +50,7 @@ def parallel_label(row: Row) -> str:
 
 
 def label_of_plan(plan: str) -> str:
-    """The same from the label of a curve, `tp8pp1dp1`."""
+    """From a curve's label, `tp8pp1dp1`."""
     sizes = {_OF_LABEL[name]: int(size) for name, size in _SIZE.findall(plan)}
     return parallel_label({"ep": 1, "moe_tp": 1, "moe_dp": 1} | sizes)
 
@@ -93,7 +93,7 @@ FIELDS: Mapping[str, Sequence[Field]] = {
 
 
 def mixed_fields(kind: str) -> tuple[Field, ...]:
-    """Seed 002, 7.4, with the TPOT that aggregated instances have."""
+    """Seed 002, 7.4, with aggregated instances' TPOT."""
     return (
         _TOP,
         Field("num_devices", "{num_devices}"),
@@ -189,7 +189,7 @@ _BYTES = ("weight_bytes", "kv_cache_mean_bytes", "activation_bytes", "memory_fre
 
 
 def shown_row(row: Row) -> Row:
-    """A row of an answer, of an instance or of a pair, with the texts that tables show."""
+    """With the texts that tables show."""
     texts = {f"{name}_text": _number(row[name]) for name in _NUMBERS if name in row}
     if "pd_ratio" in row:
         return {**row, **texts}
@@ -204,7 +204,7 @@ def throughput(row: Row) -> float:
 
 
 def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
-    """Seed 002, 7.4: a configuration's aggregate row, then one row a bin with requests, its metrics blank."""
+    """Seed 002, 7.4: a total row, then a row a bin with blank metrics."""
     concurrency = row["concurrency"]
     yield {**row, "tokens": "all", "ratio": "1.000", "samples": concurrency}
     for part in table.compositions[str(row["probe"])]:
@@ -221,7 +221,7 @@ def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
 
 
 def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:
-    """Seed 000, section 2.4: device lines and columns only when a device count was given."""
+    """Seed 000, section 2.4: device lines only with a device count."""
     counted = options.num_devices is not None
     rows = [shown_row(row) for row in table.answer.dicts()]
     rule = "  " + "-" * (WIDTH - 6)
@@ -326,7 +326,7 @@ _CROSS = {
 
 
 def cross_lines(options: OptimizerOptions, runs: Sequence[DeviceRun], kind: str) -> Iterator[str]:
-    """Seed 001: the best configuration of each device, ranked."""
+    """Seed 001: each device's best, ranked."""
     best: list[dict[str, object]] = []
     for run in runs:
         rows = next(table for table in run.tables if table.kind == kind).answer.dicts()

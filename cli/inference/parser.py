@@ -26,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> OptimizerOptions:
-    """Options from an argument list; what the seeds refuse is refused, naming the option."""
+    """Refuses what the seeds refuse, by option."""
     given = _parser().parse_args(list(arguments))
     refuse_todays_options(given)
     backbone = given.quantize_non_expert_linear_action
@@ -95,7 +95,7 @@ def _check(options: OptimizerOptions) -> None:
 
 
 def _check_distribution(options: OptimizerOptions) -> None:
-    """Distributions of aggregated instances, or with --disagg under a TTFT limit (seed 002, 2.2) and no TPOT limit."""
+    """For aggregated instances, or --disagg with a TTFT limit and no TPOT limit (seed 002, 2.2)."""
     if options.pd_ratio:
         raise InputError(
             "a length distribution does not support --enable-optimize-prefill-decode-ratio here", hint=_OWN
@@ -119,7 +119,7 @@ _OWN = "sweepdb evaluate --input-length FILE evaluates distributions in every mo
 
 
 def _resolved(text: str) -> str:
-    """The number that a named workload of fixed lengths stands for; anything else as it is, if it is anything."""
+    """A named workload's length; others stay."""
     if text.isdecimal() or Path(text).exists():
         return text
     named = named_workload(text)

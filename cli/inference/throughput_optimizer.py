@@ -1,6 +1,6 @@
-"""python -m cli.inference.throughput_optimizer: the seeds' command line over the store.
+"""The seeds' command line over the store: python -m cli.inference.throughput_optimizer.
 
-Limits are only applied in the question: a second run with other limits evaluates nothing."""
+Limits apply in the question: other limits evaluate nothing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """The module's entry: the same error boundary as the sweepdb command."""
+    """Has the same error boundary as sweepdb."""
     try:
         code = run_optimizer(sys.argv[1:])
     except SweepdbError as error:

@@ -1,4 +1,4 @@
-"""Options that the seeds' program has today beside seed 001's: they work, or are refused by what to use instead."""
+"""Options that the seeds' program gained since seed 001: they work, or are refused by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An option that is read only to be refused: values that change nothing here, and what to use instead."""
+    """Values that change nothing here, and what to use instead."""
 
     why: str
     instead: str
@@ -69,7 +69,7 @@ def add_todays_options(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_todays_options(given: argparse.Namespace) -> None:
-    """An error about the first option that is not evaluated."""
+    """The first option that is not evaluated."""
     for name, refused in REFUSED.items():
         value = getattr(given, name.removeprefix("--").replace("-", "_"))
         values = tuple(map(str, value)) if isinstance(value, list) else ()
@@ -79,7 +79,7 @@ def refuse_todays_options(given: argparse.Namespace) -> None:
 
 
 def log_level_of(given: argparse.Namespace) -> str:
-    """The level that -v, -vv and -q stand for, else the one given."""
+    """-v, -vv and -q, else the level given."""
     if given.quiet:
         return "critical"
     return {0: str(given.log_level), 1: "info"}.get(given.verbose, "debug")

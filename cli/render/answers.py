@@ -146,7 +146,6 @@ def price_notes(answer: Answer) -> Iterator[str]:
 
 
 def price_note(devices: Iterable[object]) -> Iterator[str]:
-    """A note on the devices that have no price."""
     if named := [str(device) for device in dict.fromkeys(devices)]:
         typed = " ".join(f"{device} USD" for device in named)
         yield f"note: no price of {' or '.join(named)} is stored. Type the USD an hour: sweepdb prices set {typed}"

@@ -48,7 +48,7 @@ def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:
     lines = list(dict.fromkeys(_line(members) for members in by_subject.values()))
     yield from lines[:SHOWN_REGIONS]
     if len(lines) > SHOWN_REGIONS:
-        yield f"{len(lines) - SHOWN_REGIONS} more regions; --format json-full lists them"
+        yield f"{_counted([len(lines) - SHOWN_REGIONS], 'more group')}: --format json-full"
 
 
 def brief_error(errors: Sequence[ExpectedError], row: Mapping[str, object]) -> str | None:

@@ -190,7 +190,7 @@ def _number(value: float) -> str:
 
 
 _USUAL_WIDTH = 80
-_SHORTEST = 6
+_SHORTEST = 10
 _GAP = 2
 
 

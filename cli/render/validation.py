@@ -171,7 +171,7 @@ def _figure_lines(validation: Validation, against: str | None) -> Iterator[str]:
     for by in SHOWN_GROUPS:
         name = " + ".join(by)
         found = [row[1 : len(COLUMNS)] for row in rows if row[0] == name]
-        if found:
+        if len({group for group, *_ in found}) > 1:  # one alone is all
             yield "\n"
             yield from table_lines((name, *COLUMNS[2:]), found)
 
@@ -181,7 +181,7 @@ def _first_token_lines(validation: Validation) -> Iterator[str]:
     if found is None:
         return
     yield (
-        f"\nTTFT of {found.points} points is predicted as an interval, by whether users stay in step or drift apart:"
+        f"\nTTFT of {found.points} points is predicted as an interval, less if users drift apart, more if in step:"
         f" {100 * found.inside / found.points:.0f} % were measured inside\n"
     )
     ends = (("apart", found.apart), ("in step", found.in_step))

@@ -1,4 +1,4 @@
-"""Requests that arrive: streams of arrivals, continuous batching played against a clock, and what is kept of a play."""
+"""Simulations of requests that arrive, under continuous batching."""
 
 from __future__ import annotations
 

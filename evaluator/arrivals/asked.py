@@ -1,8 +1,8 @@
-"""The requests of a scenario in the order in which they arrive: when, how long, and on which replica."""
+"""A scenario's requests: when they arrive, how long they are, on which replica."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -29,11 +29,12 @@ from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.engine.tier_loads import load_seconds, reads_before, reads_first
 from evaluator.serving.interface import Run
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Who asks a replicated instance: a process, its kinds of requests, and the client's share of their lengths."""
+    """A process, kinds of requests, and the client's share of their lengths."""
 
     process: ArrivalProcess
     kinds: tuple[RequestKind, ...]
@@ -63,10 +64,9 @@ def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> A
 def requests_traced(
     trace: TracedArrivals, asking: Asking, table: StepTable, engine: EngineProfile, held: HeldTokens | None = None
 ) -> AskedRequests:
-    """Requests of a trace: its own times at one a second, its own prompts and answers.
+    """A trace at one request a second.
 
-    `table` tabulates the attention of the longest prompt, which others are beginnings of: of a prompt that is `held`
-    in part, from the node before its first new token on."""
+    `table` has the longest prompt's attention, of which others are beginnings; a `held` prefix is skipped."""
     outputs = trace.output_lengths
     cached = np.zeros_like(trace.input_lengths) if held is None else held.cached
     new_tokens = trace.input_lengths - cached
@@ -87,7 +87,7 @@ def requests_traced(
 
 
 def encoding_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: TracedArrivals | None) -> AskedRequests:
-    """The requests with their images, which stand before a prompt's text; those of a trace where it states them."""
+    """Images stand before a prompt's text; a trace may state them."""
     images = run.scenario.workload.images
     if images is None or run.scenario.plan.encoder_devices:
         return asked
@@ -110,8 +110,7 @@ def images_asked(asked: AskedRequests, run: Run, trace: TracedArrivals | None) -
 
 
 def seen_trace(trace: TracedArrivals, images: Images | None) -> TracedArrivals:
-    """A trace as a model sees its prompts: lengths of a log that states images count them (as Azure's of 2025 does), to
-    those of others their tokens are added."""
+    """Logs that state images count their tokens (as Azure's of 2025); others get them added."""
     if images is None:
         return trace
     if trace.images is None:
@@ -130,10 +129,9 @@ def seen_trace(trace: TracedArrivals, images: Images | None) -> TracedArrivals:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Before:
-    """Seconds of each request before the scheduler sees it, alone.
+    """Seconds before the scheduler sees a request.
 
-    `service_s` are those in which it keeps the next one waiting: of the whole instance where it is `shared`, else of
-    its replica."""
+    `service_s` block the next one: of the instance where `shared`, else of the replica."""
 
     alone_s: FloatArray
     service_s: FloatArray
@@ -162,8 +160,7 @@ def reading_before(asked: AskedRequests, run: Run, reading_s: FloatArray) -> Bef
 
 
 def beyond(prices: StepPrices, nodes: int) -> StepPrices:
-    """Prices with the last stretch of a prompt's attention so many nodes longer: prompts that begin behind their first
-    token, and are computed again with their answers, reach past the longest one."""
+    """Extends the last stretch of attention, for prompts computed again with their answers."""
     if not nodes:
         return prices
     last = prices.attention[-1] - prices.attention[-2]
@@ -172,9 +169,7 @@ def beyond(prices: StepPrices, nodes: int) -> StepPrices:
 
 
 def when_ready(asked: AskedRequests, before: Before) -> AskedRequests:
-    """The requests with the seconds at which the scheduler sees them, in their own order.
-
-    They are served from when they come: what waits for a seat first, too."""
+    """Served in order of arrival, whatever is ready first."""
     if not before.alone_s.any():
         return asked
     ready = asked.arrive_s.copy()

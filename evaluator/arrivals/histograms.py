@@ -1,15 +1,13 @@
-"""Joint counts of (TTFT, TPOT) in logarithmic bins, by batch of requests: all that is kept of a play.
-
-Any limit is read from these counts later."""
+"""Joint counts of (TTFT, TPOT) in logarithmic bins by batch; limits are read from them later."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp
+from store.light_dataclass import dataclass
 from store.loads import PARTS_OF_A_BIN
 
 BINS_A_DECADE = 32
@@ -23,7 +21,7 @@ _LN_10 = 2.302585092994046
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
-    """Counts of requests by bin of TTFT and of TPOT, a column for each batch. Cells with none are left out."""
+    """Empty cells are left out."""
 
     ttft_bin: Integers
     tpot_bin: Integers
@@ -32,23 +30,22 @@ class Cells:
 
 @lru_cache(maxsize=2)
 def edges_ms(parts: int = 1) -> FloatArray:
-    """Where bins begin, or their parts, and where the last one ends. Edges of bins are edges of parts, bit for bit."""
+    """Bin edges are edges of parts, bit for bit."""
     edges = SMALLEST_MS * exp(_LN_10 / (BINS_A_DECADE * parts) * np.arange(BINS * parts + 1))
     edges.setflags(write=False)
     return edges
 
 
 def bins_of(times_ms: FloatArray, parts: int = 1) -> Integers:
-    """The bin of each time, or the part; the first and the last hold everything beyond."""
+    """The first and last bins hold everything beyond."""
     edges = edges_ms(parts)
     return np.clip(np.searchsorted(edges, times_ms, side="right") - 1, 0, edges.size - 2).astype(np.int64)
 
 
 def counted_parts(ttft_ms: FloatArray, tpot_ms: FloatArray) -> Integers:
-    """Of bins in which requests do not lie evenly: rows of metric (0 TTFT, 1 TPOT), part (16 to a bin) and requests.
+    """Sixteenths of unevenly filled bins: rows of metric (0 TTFT, 1 TPOT), part, requests.
 
-    Lone requests all take the same time, so that a bin of many often has them at one place. The first bin and the last
-    have no parts: what they hold lies anywhere."""
+    Single requests take equal times, which crowds a bin. The outer bins have no parts."""
     found = []
     for metric, times in enumerate((ttft_ms, tpot_ms)):
         every = np.bincount(bins_of(times, PARTS_OF_A_BIN), minlength=BINS * PARTS_OF_A_BIN)

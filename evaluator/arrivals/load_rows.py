@@ -1,4 +1,4 @@
-"""Loads as records with content keys. Limits, percentiles, shares, device counts and bandwidth are in no key."""
+"""Loads as records. Keys exclude limits, percentiles, shares, device counts and bandwidth."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
 
 
 def is_stream(record: ArrivalRecord) -> bool:
-    """Whether a record of a stream is one that an evaluation stores: its key follows from the rest.
-
-    Of streams that have no spread of their own the process may still hold one, that of gamma's default."""
+    """Its key follows from the rest; streams without a spread may still hold gamma's default."""
     if record.process not in get_args(ArrivalKind):
         return False
     cvs = {record.cv, ArrivalProcess(kind="poisson").cv}
@@ -51,10 +49,10 @@ def settings_key(
     shares: bool = False,
     caches: Sequence[CacheTier] | None = None,
 ) -> str:
-    """The key of everything that a ladder of rates has in common. Those with `images` have a version of their own, and
-    so have logs of whose prompts a workload states `shares` that are cached.
+    """The common part of a ladder of rates.
 
-    `caches` are tiers of a log's prefixes, with the rates that a scenario reads them at."""
+    `images`, and logs with stated cached `shares`, have versions of their own. `caches` are tiers of a log's prefixes,
+    with reading rates."""
     given = {name: getattr(settings, name) for name in ("pool", "reject_tbt_ms") if getattr(settings, name) is not None}
     if caches is not None:
         given["caches"] = (settings.caches, tuple(caches))

@@ -1,11 +1,11 @@
-"""A scenario played at a ladder of rates: distributions of its latencies, from which every limit is read later.
+"""A scenario simulated at many rates; every limit is read from the distributions later.
 
-Pure: a run and a process in, loads out."""
+Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 
 import numpy as np
@@ -54,6 +54,7 @@ from evaluator.serving.occupancy import kv_cache_bits, memory_bytes
 from evaluator.serving.pairs import receiving_ms
 from evaluator.serving.waves.wave_latencies import tokens_per_step
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 SEATS = 256
 RESERVED_BYTES = 10 * 2**30  # of a device, for what is neither weights nor keys: the default of questions, too
@@ -64,8 +65,6 @@ _FIRST, _EVEN_FROM, _BEND, _LAST = 0.025, 0.22, 0.9, 0.99  # of the saturation t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaySettings:
-    """How the loads of a scenario are played, beside the scenario itself."""
-
     process: ArrivalProcess
     seats: int = SEATS
     kv_admission: KvAdmission = "current"
@@ -81,9 +80,9 @@ class PlaySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Load:
-    """One rate of a scenario. Times in cells are of steps: `outside_ms` adds to each TTFT, whatever the steps take.
+    """One rate. `outside_ms` adds to each TTFT in the cells, whatever steps take.
 
-    `requests` are those that count, in batches of equal size; what is missing in the cells was rejected."""
+    `requests` count, in equal batches; those missing from cells were rejected."""
 
     rate_per_s: float
     saturation_per_s: float
@@ -109,7 +108,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestTimesMs:
-    """Every request that counts, by number: its times in ms, NaN where it was rejected, and what it was."""
+    """By number, in ms; NaN where rejected."""
 
     ttft: FloatArray
     tpot: FloatArray
@@ -122,8 +121,7 @@ class RequestTimesMs:
 
 
 def ladder(saturation_per_s: float) -> tuple[float, ...]:
-    """24 rates: each of the lowest the same factor above the one before, as an error counts in percent of goodput;
-    then equally far from each other up to 0.9 of saturation, and ever closer to 0.99."""
+    """24 rates: geometric at the low end, since errors are in percent; even to 0.9 of saturation; closer to 0.99."""
     low = _FIRST * exp(log(_EVEN_FROM / _FIRST) / _LOW_RATES * np.arange(_LOW_RATES))
     linear = np.linspace(_EVEN_FROM, _BEND, _LINEAR_RATES)
     # 1 - 0.1 x 10^(-1/4) = 0.944, ... 1 - 0.01 = 0.99
@@ -202,7 +200,7 @@ class LoadPlayer:
         self.saturation_per_s = self._saturation()
 
     def _held(self, trace: TracedArrivals, kinds: Sequence[RequestKind], seats: int) -> HeldTokens | None:
-        """Tokens of the log's prompts that lie in caches: as its own prefixes say, or as stated; None: all are new.
+        """Cached prompt tokens, by the log's prefixes or as stated; None: none.
 
         A decode instance gets whole prompts."""
         scenario, caches = self.run.scenario, self.settings.caches
@@ -310,7 +308,7 @@ class LoadPlayer:
 
 
 def _check_known(replicas: int, settings: PlaySettings) -> None:
-    """Refuse what is decided when a request comes where its keys or its images come later."""
+    """Refuses rules that need at arrival what is only known later."""
     if settings.dispatch == "least" and replicas > 1:
         part = "`dispatch=least` is not simulated with keys or images that requests wait for"
         raise InputError(part, hint="`dispatch=random`")
@@ -320,7 +318,7 @@ def _check_known(replicas: int, settings: PlaySettings) -> None:
 
 
 def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals) -> tuple[StepPrices, StepTable]:
-    """Return prices with the attention of the longest prompt in fine steps: all prompts are its beginnings."""
+    """The longest prompt's attention in fine steps: all prompts are its beginnings."""
     longest = int(trace.input_lengths.max())
     answers = float(trace.output_lengths.mean())
     held = (trace.output_lengths * (trace.input_lengths + trace.output_lengths / 2)).sum() / trace.output_lengths.sum()

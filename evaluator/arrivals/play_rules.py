@@ -1,8 +1,8 @@
-"""Rules of an instance, seconds of its steps and requests, which a play needs; and the times that it gives."""
+"""Inputs of a simulation (rules, prices of steps, requests), and its times."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.inputs.engines.engine_profiles import Admission
+from store.light_dataclass import dataclass
 
 KvAdmission = Literal["current", "reserved"]
 Dispatch = Literal["random", "least"]
@@ -17,14 +18,13 @@ Dispatch = Literal["random", "least"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayRules:
-    """How an instance serves: its scheduler, seats and memory, and how requests are dealt to its replicas.
+    """Scheduler, caps and memory, and dispatch to replicas.
 
-    `kv_tokens` is the room for keys of one replica. Under `current` a request enters when the tokens after the step
-    fit, and the last that entered leaves for recomputation when they no longer do; under `reserved` it enters when its
-    whole answer fits. One that is too large enters only an empty replica. `reject_s` is the longest predicted time to
-    the first token that a request is let in with: the prompts that wait and its own, without decodes. `reject_tbt_s` is
-    that of a decode step with it beside all that have a seat or wait; answers of one token have none. A prompt ends its
-    part of a step before the image that would be more than `images_a_step` of it, unless all images come at once."""
+    `kv_tokens` is a replica's room for keys. Under `current` a request enters when the next step's tokens fit, and the
+    last to enter is preempted for recomputation when they no longer do. Under `reserved` its whole answer must fit. An
+    oversized request enters only an empty replica. `reject_s` caps the predicted TTFT: waiting prompts and its own,
+    without decodes. `reject_tbt_s` caps a decode step with it and all that run or wait; answers of one token have
+    none. A prompt's part of a step ends before image `images_a_step` + 1, unless all come at once."""
 
     admission: Admission
     token_budget: int
@@ -46,13 +46,13 @@ class PlayRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepPrices:
-    """Seconds of every step that an instance can take.
+    """Seconds of every step.
 
-    A decode step of b sequences that hold `keys` takes decode_s[b] + decode_key_s[b] x keys. A step with k prompts, p
-    of their tokens and b decodes takes h + h' + hs b + hp k + (fP p + fD d b) / (p + d b) N(p + d b) + fP dA +
-    fD (own_s[b] + own_key_s[b] x keys), of which a step without decodes has fP own_s[0] in place of the last; d is
-    the tokens of a decode. `attention` holds nodes of every kind's prompt, `stretches` + 1 each. `encoder_s` are the
-    seconds of 0, 1, 2 ... images that are encoded in a step together, which add to the attention of its prompts."""
+    A decode step of b sequences with `keys` keys takes decode_s[b] + decode_key_s[b] x keys. A step with k prompts, p
+    of their tokens and b decodes takes h + h' + hs b + hp k + (fP p + fD d b) / (p + d b) N(p + d b) + fP dA + fD
+    (own_s[b] + own_key_s[b] x keys), of which a step without decodes has fP own_s[0] in place of the last; d is the
+    tokens of a decode. `attention` has `stretches` + 1 nodes for each kind of prompt. `encoder_s` are seconds of 0, 1,
+    2 ... images encoded together, added to attention."""
 
     step_s: float
     prompt_step_s: float
@@ -73,11 +73,11 @@ class StepPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AskedRequests:
-    """Requests in the order of their arrival: seconds, tokens, steps of the answer (one with the prompt), and prices.
+    """In order of arrival: seconds, tokens, steps of the answer (one with the prompt), and prices.
 
-    `node` is the first node of a request's kind in the attention table, `stretch` the nodes to a token of its prompt,
-    `service_s` what the prompt adds to full steps, `replica` the one that a random dispatch deals it to. `images` are
-    those that it has to encode, from its first token on, one every `image_tokens` tokens; at 0 all with its first."""
+    `node` is the kind's first node in the attention table, `stretch` nodes a token, `service_s` what the prompt adds
+    to full steps, `replica` a random dispatch's choice. `images` are encoded one every `image_tokens` tokens; at 0 all
+    with the first."""
 
     arrive_s: FloatArray
     new_tokens: Integers
@@ -97,10 +97,10 @@ class AskedRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlayedRequests:
-    """When each request had its first and its last token; -1 where it was rejected.
+    """First and last tokens; -1 where rejected.
 
-    `gaps` counts times between the tokens of a sequence, by bin of the edges that were given; `busy_s` adds up the
-    steps of all replicas. `worst_gap_s` is the longest of each request, that of being preempted among them."""
+    `gaps` counts times between tokens by bin; `busy_s` sums steps of all replicas. `worst_gap_s` is a request's
+    longest, preemption included."""
 
     first_s: FloatArray
     end_s: FloatArray

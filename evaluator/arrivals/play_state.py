@@ -1,9 +1,7 @@
-"""Rules, prices and every request of a play, which its replicas have in common.
+"""The common part of a simulation's replicas in Python: `play.c`, equal to the last digit.
 
-Beside them stands the longest time between two tokens of each request, of one replica. The play in Python does what
-`play.c` does, statement by statement, equal to the last digit: for machines without a compiler, and for tests. State
-changes only when a request arrives, prompts run, or an answer ends; equal decode steps between are one sum.
-Source: the scheduler of evaluator.serving.engine.schedule, which plays the same steps without a clock."""
+State changes only at arrivals, prompts and ends; equal decode steps between are one sum. Source:
+evaluator.serving.engine.schedule, which takes the same steps without a clock."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 
 
 class LongestGaps:
-    """Gaps by the step that ends them. Where prompts held requests up, the gap before a second token is one's own."""
+    """Gaps by the ending step. Behind prompts, the gap before a second token is the request's own."""
 
     def __init__(self, play: PlayState) -> None:
         self.play = play
@@ -46,7 +44,7 @@ class LongestGaps:
             request = play.before[request]
 
     def preempt(self, request: int, step: int, clock: float, before: float | None) -> None:
-        """Remember a request's last token; `before` is when those that prompts hold up had theirs."""
+        """`before` is the last token of those that prompts hold up."""
         play = self.play
         play.preemptions[request] += 1
         if play.begun[request] < 0:
@@ -65,7 +63,7 @@ class LongestGaps:
 
 
 class PlayState:
-    """The common part of replicas: rules, prices, and an array over requests for everything that is known of one."""
+    """Rules, prices, and an array over requests for each fact."""
 
     def __init__(
         self, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
@@ -112,7 +110,7 @@ class PlayState:
         return self.linear[low] + (self.linear[low + 1] - self.linear[low]) * (place - low)
 
     def attention_s(self, request: int, tokens: int) -> float:
-        """Attention of the first tokens of a prompt; beyond the table as in its last stretch."""
+        """Extrapolates the last stretch."""
         place = tokens * self.stretch[request]
         low = min(int(place), self.prices.stretches - 1)
         node = self.node[request] + low
@@ -125,7 +123,7 @@ class PlayState:
         return images if spacing == 0.0 else min(images, float(ceil(tokens / spacing)))
 
     def piece_of(self, request: int, done: int, piece: int, room: float) -> int:
-        """As much of a piece of a prompt as has no more images than there is room for."""
+        """Cut before one image too many."""
         # Images of 100 tokens, room for 2: of tokens 150 to 600 those up to 400, where the fifth image begins.
         before = self.images_until(request, done)
         if self.image_tokens[request] == 0.0 or self.images_until(request, done + piece) - before <= room:
@@ -133,7 +131,7 @@ class PlayState:
         return max(0, int((before + float(int(room))) * self.image_tokens[request]) - done)
 
     def encoder_s(self, images: float) -> float:
-        """Seconds of so many images together; beyond the table as in its last stretch."""
+        """Extrapolates the last stretch."""
         last = len(self.encoder) - 1
         if images >= last:
             return self.encoder[last] * images / last

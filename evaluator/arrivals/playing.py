@@ -1,13 +1,11 @@
-"""Continuous batching of requests that arrive: every request's first and last token, exact for its rules.
+"""Continuous batching of arriving requests, exact for its rules.
 
-The play is compiled where the machine can (`play.c`, called without copies), and in Python elsewhere; both give the
-same bits."""
+Compiled where possible (`play.c`), else in Python, with the same bits."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -18,6 +16,7 @@ from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRul
 from evaluator.arrivals.play_state import PlayState
 from evaluator.arrivals.replicas import Replica
 from evaluator.compiled import built_library, may_compile
+from store.light_dataclass import dataclass
 
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _SERVING = ctypes.CFUNCTYPE(_INT, _INT, _INT, _INT)
@@ -63,10 +62,10 @@ def has_compiled_play() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
-    """Stretches of time in each of which another number of instances serves, `most` at once.
+    """Periods with other numbers of serving instances, at most `most`.
 
-    `serving` says how many, from the number of a stretch, the requests that wait as it begins, and those there in all.
-    `came` counts requests until each ends; a request goes to the instance at its `share` of them."""
+    `serving` decides from the period, requests waiting, and all there. `came` counts requests until each ends; one
+    goes to the instance at its `share`."""
 
     seconds: float
     came: Integers
@@ -175,8 +174,7 @@ def play(
     each: bool = False,
     stretches: Stretches | None = None,
 ) -> PlayedRequests:
-    """Play all requests to their ends. `edges` are those of the bins that times between tokens are counted in; `each`
-    keeps the longest of them of every request, and how often it was preempted."""
+    """`edges` bin times between tokens; `each` keeps every request's longest and its preemptions."""
     library = compiled_play()
     if library is None:
         return play_in_python(rules, prices, asked, edges, each=each, stretches=stretches)

@@ -1,6 +1,4 @@
-"""Loads of a pool of prefill instances with caches of prompt blocks: a trace at a ladder of rates.
-
-Pure."""
+"""A trace at many rates on prefill instances that cache prompt blocks."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ class PoolPlayer:
         self.saturation_per_s = trace.times.size / (pool.instances * float(everything.ttft_s.max()))
 
     def rates(self, asked: Sequence[float] | None) -> tuple[float, ...]:
-        """The rates that were asked for, or the ladder: below what the least waits pass when all are there at once."""
+        """As asked, or a ladder below the pool's saturation."""
         return ladder(self.saturation_per_s) if asked is None else tuple(asked)
 
     def _played(self, rules: PoolRules, rate: float) -> PooledRequests:
@@ -119,7 +117,7 @@ class PoolPlayer:
 
 
 def _check_images(run: Run, trace: TracedArrivals) -> None:
-    """Refuse images that the hashes do not cover, and those that other devices encode."""
+    """Refuses images that hashes do not cover, or that other devices encode."""
     if run.scenario.workload.images is None:
         return
     if trace.images is None:
@@ -132,7 +130,7 @@ def _check_images(run: Run, trace: TracedArrivals) -> None:
 
 
 def image_rules(run: Run, token_budget: int) -> tuple[int, float]:
-    """Prompt tokens of an image, and images of a step at most. Without a most all of a prompt come with its first."""
+    """Prompt tokens an image, and images a step. Without a cap all come with a prompt's first."""
     images = run.scenario.workload.images
     return (0 if images is None else images.tokens), images_a_step(run.scenario, token_budget)
 
@@ -140,10 +138,9 @@ def image_rules(run: Run, token_budget: int) -> tuple[int, float]:
 def prompt_seconds(
     prices: StepPrices, token_budget: int, nodes_a_token: float, image_tokens: int = 0, images_together: float = inf
 ) -> PromptSeconds:
-    """Seconds of a prompt alone on an instance, in full steps of the budget and the rest.
+    """A prompt alone, in full steps of the budget and the rest.
 
-    Images that a cache holds whole are not encoded; of the others a step takes so many together, and ends before the
-    next one, as in a play."""
+    Cached images are not encoded; a step ends before one image too many, as in the simulation."""
     nodes = np.arange(prices.attention.size)
     spaced = prices.spacing * np.arange(prices.linear.size)
     counted, last = np.arange(prices.encoder_s.size), prices.encoder_s.size - 1

@@ -1,14 +1,12 @@
-"""A pool of instances that take prompts, each with a cache of their blocks: where a prompt goes, what a cache holds.
+"""Prefill instances with block caches: dispatch of prompts, and cache contents.
 
-Source: Qin et al. 2024, Mooncake (arXiv 2407.00079), algorithm 1. An instance takes one prompt at a time, in the order
-of dispatch; a fetch overlaps the wait. Left out: batches of short prompts, the load of links, caches on disks. Not
-here: seconds of a prompt (evaluator.arrivals.pool_loads)."""
+Source: Qin et al. 2024, Mooncake (arXiv 2407.00079), algorithm 1. An instance takes a prompt at a time, in order;
+fetches overlap the wait. Left out: batches of short prompts, load of links, caches on disks."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Literal, Protocol
@@ -18,13 +16,14 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.streams import dealt_replicas
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS
+from store.light_dataclass import dataclass
 
 PrefillPolicy = Literal["random", "load", "cache", "mooncake"]
 _Seconds = Callable[[int, int], float]
 
 
 class PromptSeconds(Protocol):
-    """Seconds of a prompt: tokens that a cache holds, tokens of the whole, and images that stand before its text."""
+    """By cached tokens, all tokens, and images before the text."""
 
     def __call__(self, cached: int, prompt: int, images: int = 0) -> float: ...
 
@@ -39,10 +38,10 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRules:
-    """How a pool is dispatched. `random` deals, `load` takes the least wait, `cache` the least wait and own prompt.
+    """`random` deals; `load` takes the least wait, `cache` the least wait and prompt.
 
-    `mooncake` fetches the longest prefix of the pool where it is more than `balance_threshold` times as long as the
-    own, at `token_transfer_s` a token. Requests whose first token would come later than `reject_s` are turned away."""
+    `mooncake` fetches the pool's longest prefix where it exceeds `balance_threshold` times the own, at
+    `token_transfer_s` a token. Requests predicted beyond `reject_s` are turned away."""
 
     policy: PrefillPolicy
     instances: int
@@ -55,7 +54,7 @@ class PoolRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PooledRequests:
-    """Seconds from arrival to first token, NaN where rejected; tokens that a cache held; seconds instances worked."""
+    """Seconds to first token (NaN: rejected), cached tokens, seconds worked."""
 
     ttft_s: FloatArray
     cached: Integers

@@ -1,6 +1,4 @@
-"""Seconds of an engine's steps for a play: its tables of kernels, with decodes priced by the keys that they hold.
-
-Images are apart from the prompts' attention: a step encodes those of all its prompts together."""
+"""Step seconds for simulations: decodes by the keys they hold, images apart from attention."""
 
 from __future__ import annotations
 
@@ -32,10 +30,9 @@ def prices_of(
     stretches: int | None = None,
     keys: float | None = None,
 ) -> tuple[StepPrices, StepTable]:
-    """Prices of one replica for these kinds of requests, and the table they come from; `engine` has a round's tokens.
+    """One replica's prices, and their table; `engine` has a round's tokens.
 
-    `stretches` are those of each prompt's attention, `keys` what a sequence holds on average, where not those of the
-    kinds."""
+    `stretches` divide a prompt's attention; `keys` replaces the mean of the kinds."""
     scenario, drafts = run.scenario, run.scenario.workload.mtp_tokens
     longest = max(kind.new_tokens for kind in kinds)
     extents = TableExtents(
@@ -79,7 +76,7 @@ def with_engine(table: StepTable, engine: EngineProfile, own: FloatArray, own_ke
 
 
 def mean_keys(kinds: tuple[RequestKind, ...]) -> float:
-    """Keys that a decoding sequence holds on average: long answers count by their length."""
+    """Long answers count by their length."""
     # Prompts of 1,000, answers of 200: 1,100.
     outputs = weights_of(kinds) * [kind.output_length for kind in kinds]
     held = [kind.new_tokens + kind.cached + kind.output_length / 2 for kind in kinds]
@@ -102,13 +99,14 @@ def _table(run: Run, engine: EngineProfile, extents: TableExtents) -> StepTable:
         node_devices=run.scenario.device.grid[-1],
         windows=windows,
         replicas=run.scenario.plan.groups,
+        once=bool(engine.exchange_once),
     )
 
 
 def _line(few: FloatArray, many: FloatArray, few_keys: float, many_keys: float) -> tuple[FloatArray, FloatArray]:
-    """Seconds of a batch without keys, and of each key of its sequences, by sequences; neither below zero.
+    """Seconds without keys, and a key, by sequences; never negative.
 
-    The line is through both where it starts at or above zero, else from zero through the second."""
+    Through both points if it starts at zero or above, else from zero through the second."""
     # 4 sequences: 2 ms with 100 keys each, 3 ms with 300: 1.5 ms and 1.25 us a key.
     sequences = np.maximum(np.arange(few.size), 1.0)
     each = np.maximum((many - few) / (sequences * (many_keys - few_keys)), 0.0)

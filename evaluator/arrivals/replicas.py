@@ -1,4 +1,4 @@
-"""One replica: what it holds, who enters and leaves, and the steps that it takes."""
+"""One replica: its contents, who enters and leaves, and its steps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _NUMBER_BITS = 31  # of a request's number, behind the step that it ends in
 
 
 class Replica:
-    """One replica. `keys_base` and `keys_steps` are the prompts and the steps that decoding sequences hold; `entered`
-    requests have a seat and no first token yet, and hold `entering_keys`."""
+    """`keys_base` and `keys_steps` are prompts and steps of decoding sequences.
+
+    `entered` requests run without a first token yet, and hold `entering_keys`."""
 
     def __init__(self, play: PlayState) -> None:
         self.play, self.rules = play, play.rules
@@ -37,7 +38,7 @@ class Replica:
         self.expected_last = request
 
     def present(self, moment: float) -> int:
-        """Requests that are here at a moment: those that the step under way will answer are."""
+        """Includes requests that the running step will answer."""
         return self.in_flight + (self.left if self.left_at > moment else 0)
 
     def advance(self, until: float) -> None:
@@ -83,7 +84,7 @@ class Replica:
             self.waiting_last = request
 
     def _too_dense(self, request: int) -> bool:
-        """Whether a decode step with it would take longer than it is let in with."""
+        """Its decode step would exceed the limit."""
         play, rules = self.play, self.rules
         if rules.reject_tbt_s == inf or play.steps[request] == 1:
             return False
@@ -259,8 +260,7 @@ class Replica:
         return True
 
     def _fill(self, room: int) -> tuple[int, int, float, list[int]]:
-        """Prompts of a step, cut where tokens or images are as many as it takes: their tokens, how many they are, the
-        seconds of their attention and images, and those that end."""
+        """A step's prompts, cut at its tokens or images: tokens, count, seconds, and those that end."""
         play = self.play
         used = pieces = 0
         attention = images = 0.0
@@ -292,7 +292,7 @@ class Replica:
         return used, pieces, attention + play.encoder_s(images) if images > 0.0 else attention, ended
 
     def _spend(self, seconds: float, decodes: int) -> None:
-        """A step with prompts; those that decode elsewhere are held up by it."""
+        """Decodes elsewhere are held up."""
         if self.rules.admission == "prefill_first" and not self.prompting and self.active:
             self.stalled.append((self.clock, self.active))
         self.clock += seconds
@@ -316,7 +316,7 @@ class Replica:
                 self.stalled.append((self.clock, self.active - before))
 
     def _decode(self, until: float) -> None:
-        """Equal decode steps: up to the next end, the next arrival that may enter, or a full memory."""
+        """Equal steps up to the next end, an arrival that may enter, or full memory."""
         play, rules = self.play, self.rules
         if self.active == 0:
             return
@@ -365,9 +365,9 @@ class Replica:
 
 
 def _steps_until(seconds: float, first: float, growth: float, most: int) -> int:
-    """The number of steps after which so much time has passed, at most `most` and one at least.
+    """At least 1, at most `most`.
 
-    n first + growth n (n - 1) / 2 >= seconds: the root of a quadratic, made exact by trying its neighbours."""
+    n first + growth n (n - 1) / 2 >= seconds: a quadratic's root, made exact by its neighbours."""
     # Steps of 10, 11, 12 ... ms: 30 ms have passed after 3, of 33 ms.
     if growth > 0.0:
         half = first - 0.5 * growth

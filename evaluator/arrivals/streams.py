@@ -1,11 +1,10 @@
-"""Streams of arrivals at one request a second, and lengths of requests: by seed, the same bits on every processor.
+"""Arrivals at one a second, and lengths, by seed; the same bits everywhere.
 
-A rate divides the times of a stream, so that all rates and plans see the same requests."""
+Rates divide the times, so all rates and plans see the same requests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from store.light_dataclass import dataclass
 
 ArrivalKind = Literal["poisson", "constant", "gamma", "trace"]
 _LENGTHS, _REPLICAS, _SHORTENED = 1, 2, 3  # streams of random numbers beside that of arrivals
@@ -21,8 +21,6 @@ _LENGTHS, _REPLICAS, _SHORTENED = 1, 2, 3  # streams of random numbers beside th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalProcess:
-    """How requests arrive at one a second: how many, by which process, from which seed."""
-
     kind: ArrivalKind
     requests: int = 20_000
     seed: int = 1
@@ -31,7 +29,7 @@ class ArrivalProcess:
 
 
 def unit_times(process: ArrivalProcess) -> FloatArray:
-    """Seconds of the arrivals of a process that is no trace, the first after a gap as all others are."""
+    """The first comes after a gap, as all others do."""
     if process.kind == "constant":
         return np.arange(1.0, process.requests + 1.0)
     if process.kind == "poisson":
@@ -42,7 +40,7 @@ def unit_times(process: ArrivalProcess) -> FloatArray:
 
 
 def rescaled_times(times_s: FloatArray) -> FloatArray:
-    """The times of a trace at one request a second on average, from its first request on."""
+    """From the first request on."""
     # 4 requests at 0, 2, 2 and 6 s: 3 gaps in 6 s, so at 0, 1, 1 and 3 s.
     since = times_s - times_s[0]
     return np.asarray(since * ((times_s.size - 1) / since[-1]))
@@ -50,7 +48,7 @@ def rescaled_times(times_s: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def uniform(seed: int, stream: int, count: int) -> FloatArray:
-    """Numbers in (0, 1] from PCG64's raw integers, of which the first are the same for every count."""
+    """In (0, 1], from PCG64's raw integers; a longer draw begins like a shorter one."""
     raw = np.random.PCG64([seed, stream]).random_raw(count)
     numbers = ((np.asarray(raw, dtype=np.uint64) >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53
     numbers.setflags(write=False)
@@ -73,7 +71,7 @@ def dealt_replicas(replicas: int, seed: int, count: int) -> Integers:
 
 
 def drawn_lengths(lengths: Integers, shortest: float, seed: int, turn: int) -> Integers:
-    """Lengths of a client that draws them from [shortest, 1] of nominal. `turn` tells prompts from answers."""
+    """From [shortest, 1] of nominal; `turn` separates prompts from answers."""
     if shortest >= 1.0:
         return lengths
     share = shortest + (1.0 - shortest) * uniform(seed, _SHORTENED + turn, lengths.size)
@@ -81,10 +79,10 @@ def drawn_lengths(lengths: Integers, shortest: float, seed: int, turn: int) -> I
 
 
 def _gamma_gaps(process: ArrivalProcess) -> FloatArray:
-    """Gaps of mean 1 whose standard deviation is `cv`: gamma of shape 1 / cv^2.
+    """Mean 1, deviation `cv`: gamma of shape 1 / cv^2.
 
     Source: Marsaglia and Tsang 2000, A simple method for generating gamma variables; shapes below 1 by a power of one
-    more uniform number. Normals are by Marsaglia's polar method, which needs no cosine."""
+    more uniform number. Normals by Marsaglia's polar method, without a cosine."""
     shape = 1.0 / (process.cv * process.cv)
     raised = shape if shape >= 1.0 else shape + 1.0
     third = raised - 1.0 / 3.0

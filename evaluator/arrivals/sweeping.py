@@ -1,11 +1,9 @@
-"""The loads of a sweep's scenarios: which of them the store lacks, and playing those; a log replayed at its own times.
-
-Pure but for the time it takes."""
+"""Simulates the loads of a sweep that the store lacks; replays a log at its own times."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -23,12 +21,13 @@ from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.loads import LoadRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalRequest:
-    """Rates of requests that arrive to play every scenario of a sweep at; None: a ladder below its saturation."""
+    """None: a ladder below each scenario's saturation."""
 
     settings: PlaySettings
     rates: tuple[float, ...] | None = None
@@ -39,7 +38,7 @@ class ArrivalRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioLoads:
-    """A scenario ready to be played, with the keys of its loads by rate."""
+    """Keys of its loads by rate."""
 
     player: LoadPlayer | PoolPlayer
     settings: PlaySettings
@@ -58,7 +57,7 @@ class ScenarioLoads:
 def scenario_loads(
     scenario: Scenario, key: str, operators: Mapping[str, OperatorSet], cost: CostModel, asked: ArrivalRequest
 ) -> ScenarioLoads:
-    """A scenario under its content key, and its rates. Raises where it cannot be played."""
+    """Raises where it cannot be simulated."""
     model = serving_model_of(scenario)
     engine = model.engine(scenario)
     run = Run(
@@ -97,7 +96,7 @@ def scenario_loads(
 
 
 def replayed_times(run: Run, engine: EngineProfile, settings: PlaySettings, trace: TracedArrivals) -> RequestTimesMs:
-    """The times of every request of a log, in its order, what no step takes among them."""
+    """In the log's order, with times outside steps."""
     player = LoadPlayer(run, engine, settings, trace)
     seconds = float(trace.times[-1] - trace.times[0])
     asked = at_rate(player.asked, (trace.times.size - 1) / seconds)

@@ -1,13 +1,12 @@
-"""Tokens of each prompt of a log that lie in caches, by where: stated shares, or what its own prefixes leave in tiers.
+"""Cached tokens of a log's prompts: stated shares, or prefixes left in tiers.
 
-Requests follow each other in the log's order, whatever the rate: a prompt is there for the next one as soon as it
-comes. The blocks used longest ago leave first, and a tier keeps what those before it keep, as vLLM's and SGLang's do
-that write through. Left out: answers, whose blocks no hash names before a later prompt has them."""
+Prompts follow in the log's order at any rate, and are cached at once. Blocks leave least recently used; tiers write
+through, as in vLLM and SGLang. Left out: answers, until a later prompt hashes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.engine.tier_loads import bytes_per_s, read_bytes, read_seconds
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import TierName
 
 _MANY_TOKENS = 1.0e6  # of one request, over which what its states take is nothing
@@ -27,7 +27,7 @@ _MANY_TOKENS = 1.0e6  # of one request, over which what its states take is nothi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRoom:
-    """Room that one replica has for keys in a tier. `bytes_per_s` are those of one device; 0: what its profile says."""
+    """A replica's room in a tier. `bytes_per_s` a device; 0: the profile's."""
 
     name: TierName
     room_bytes: float
@@ -36,7 +36,7 @@ class CacheRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeldTokens:
-    """Tokens of every prompt that devices hold, and those that each tier does beyond them."""
+    """By devices, and by each tier beyond them."""
 
     device: Integers
     tiers: Mapping[TierName, Integers] = field(default_factory=dict)
@@ -69,9 +69,9 @@ def stated_tokens(prompts: Integers, workload: Workload) -> HeldTokens:
 def prefix_tokens(
     trace: TracedArrivals, rooms: Mapping[TierName | str, int], replicas: Integers | None = None
 ) -> HeldTokens:
-    """Tokens that prompts share with those before them, by `rooms` in blocks: of devices first, then of tiers.
+    """Tokens shared with earlier prompts, by `rooms` in blocks, devices first.
 
-    Every replica has caches of its own."""
+    Each replica has its own caches."""
     if trace.blocks is None:
         raise InputError(
             "the log does not say which prompts share a prefix",
@@ -103,7 +103,7 @@ def rooms_in_blocks(scenario: Scenario, kv_tokens: float, rooms: Sequence[CacheR
 
 
 def reading_tiers(scenario: Scenario, rooms: Sequence[CacheRoom]) -> tuple[CacheTier, ...]:
-    """The tiers of a scenario that are read, with rates; those with rooms hold no stated share."""
+    """Tiers with rooms hold no stated share."""
     if not rooms:
         return scenario.workload.tiers
     tiers = tuple(CacheTier(name=room.name, hit_rate=0.0, bytes_per_s=room.bytes_per_s) for room in rooms)
@@ -120,7 +120,7 @@ def priced_tier(scenario: Scenario, tier: CacheTier) -> CacheTier:
 
 
 def reading_seconds(scenario: Scenario, held: HeldTokens, tiers: Sequence[CacheTier]) -> FloatArray:
-    """Seconds in which the keys of each prompt come from outside the devices, the slowest way of each."""
+    """The slowest way of each prompt."""
     cached = held.cached
     seconds = np.zeros(cached.shape)
     for number in np.flatnonzero(cached - held.device):

@@ -1,7 +1,6 @@
-"""Calibration: kernels of a device fitted from tables of measurements, or timed on this machine and then fitted.
+"""Fits a device's kernels to measured tables, or times this machine and fits that.
 
-fit.fit_device, tables.read_tables, measure.measure and measured_profile, shipped.shipped_calibration, report. Prices of
-operators are evaluator.pricing.calibrated."""
+Entries: device_fit.fit_device, tables.read_tables, measure.measure_kernels. Prices: evaluator.pricing.calibrated."""
 
 from __future__ import annotations
 

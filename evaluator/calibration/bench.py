@@ -1,5 +1,4 @@
-"""Timing torch kernels on the machine itself: what runs and for how long. Imports torch; which shapes to time is
-measure.py."""
+"""Times torch kernels on this machine (imports torch). measure.py chooses the shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ MOST_REPEATS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One device to time kernels on. Operands are views of one pool of random numbers: zeros would draw less power."""
+    """Operands view one pool of random numbers: zeros would draw less power."""
 
     kind: Kind
     pool: Tensor
@@ -37,14 +36,14 @@ class Bench:
         return torch.device(self.kind)
 
     def tensor(self, *shape: int) -> Tensor:
-        """An operand that may stay in a cache."""
+        """May stay in a cache."""
         numbers = math.prod(shape)
         if numbers > self.pool.numel():
             return torch.randn(shape, device=self.device, dtype=torch.bfloat16)
         return self.pool[:numbers].view(shape).clone()
 
     def copies(self, *shape: int) -> list[Tensor]:
-        """Operands spread over the pool, to be used in turn. None of them is in a cache when its turn comes again."""
+        """To be used in turn, so that none is cached when its turn comes."""
         numbers = math.prod(shape)
         if numbers > self.pool.numel():
             return [self.tensor(*shape)]
@@ -53,9 +52,9 @@ class Bench:
         return [self.pool[index * apart : index * apart + numbers].view(shape) for index in range(number)]
 
     def seconds(self, kernels: list[Kernel], budget_s: float) -> float:
-        """Seconds of one call, each kernel in turn, within a budget; the first calls only warm up.
+        """Of one call, each kernel in turn; the first calls warm up.
 
-        The shortest on a CPU, whose cores other work shares; the median on a GPU."""
+        The shortest on a CPU, whose cores are shared; the median on a GPU."""
         for kernel in kernels[:2]:
             kernel()
         return self._graph(kernels, budget_s) if self.kind == "cuda" else self._clock(kernels, budget_s)
@@ -73,7 +72,7 @@ class Bench:
         return min(taken)
 
     def _graph(self, kernels: list[Kernel], budget_s: float) -> float:
-        """Captured into one CUDA graph, as serving engines run them, so that no launch from Python is timed."""
+        """In a CUDA graph, as engines run kernels, so that no launch from Python is timed."""
         calls = max(len(kernels), 8)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -98,7 +97,7 @@ def opened(kind: Kind) -> Bench:
 
 @contextmanager
 def threads(number: int | None) -> Iterator[int]:
-    """Run with this many CPU threads (None: as they are), then as before."""
+    """None: as they are."""
     before = torch.get_num_threads()
     if number is not None:
         torch.set_num_threads(number)
@@ -114,7 +113,7 @@ def product(bench: Bench, rows: int, columns: int, inner: int) -> list[Kernel]:
 
 
 def narrow_product(bench: Bench, rows: int, columns: int, inner: int) -> list[Kernel]:
-    """An FP8 product with one scale a tensor; empty where torch or the device has none."""
+    """One FP8 scale a tensor; empty where torch or the device has none."""
     multiply: Callable[..., Tensor] | None = getattr(torch, "_scaled_mm", None)  # has no public name yet
     if multiply is None:
         return []
@@ -131,7 +130,7 @@ def narrow_product(bench: Bench, rows: int, columns: int, inner: int) -> list[Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """Query and KV heads of one attention and their size."""
+    """Of one attention: query and KV heads, and their size."""
 
     query: int
     kv: int
@@ -146,7 +145,7 @@ def prefill(bench: Bench, batch: int, length: int, heads: Heads) -> list[Kernel]
 
 
 def decode(bench: Bench, batch: int, length: int, heads: Heads) -> list[Kernel]:
-    """One new token a sequence over a cold cache of keys and values."""
+    """One new token a sequence over uncached keys and values."""
     query = bench.tensor(batch, heads.query, 1, heads.size)
     attend = partial(functional.scaled_dot_product_attention, query, enable_gqa=heads.query != heads.kv)
     return [partial(attend, cache[0], cache[1]) for cache in bench.copies(2, batch, heads.kv, length, heads.size)]
@@ -168,7 +167,7 @@ def elementwise(bench: Bench, operation: str, rows: int, width: int) -> list[Ker
 
 
 def collective(operation: str, group: int, message_bytes: int) -> Kernel:
-    """An NCCL collective over the first `group` devices of this process."""
+    """NCCL over the first `group` devices of this process."""
     from torch.cuda import nccl
 
     untyped: Any = nccl
@@ -202,7 +201,7 @@ def wall_seconds(kernel: Kernel, devices: int, repeats: int = 20) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The properties of the device, as its driver states them."""
+    """As the driver states it."""
 
     name: str
     memory_bytes: int

@@ -1,4 +1,4 @@
-"""Kernels that somebody's tables lack, carried from a shipped calibration and scaled by kernels that both have."""
+"""Kernels that tables lack, from a shipped calibration scaled by those that both have."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ _NEAREST_OWN = {
 def completed(
     calibration: Calibration, tables: Iterable[KernelTable], device: DeviceProfile, donor: Calibration | None
 ) -> Calibration:
-    """The calibration with every kernel of the donor: those it lacks are the donor's, scaled.
+    """Missing kernels are the donor's, scaled.
 
-    The factor of a family (products, experts, each kind of attention ...) is the median, over the measured rows of
-    kernels that both have, of the measured time over the donor's, rows that a cache may have answered left out where
-    others are left; a family that was not measured keeps the donor's.
-    Without a donor the device's own kernels of the same form stand in, where there are any."""
+    A family's factor is the median of measured over donor's time, over kernels that both have and, if possible,
+    uncached rows. Unmeasured families keep the donor's. Without a donor, the device's own kernels of the same form
+    stand in."""
     if donor is None:
         return _stood_in(calibration)
     missing = sorted(set(donor.kernels) - set(calibration.kernels))
@@ -78,7 +77,7 @@ def _stood_in(calibration: Calibration) -> Calibration:
 
 
 def carried_families(carried: Mapping[str, float]) -> str:
-    """Carried kernels by family: how many, and what their time is multiplied by."""
+    """How many, and the factor of their time."""
     counted = Counter((family_of(name), factor) for name, factor in carried.items())
     return ", ".join(f"{rows} {family} x {factor:.4g}" for (family, factor), rows in sorted(counted.items()))
 
@@ -88,16 +87,16 @@ def family_of(kernel: str) -> str:
 
 
 def form_of(kernel: str, values: Mapping[str, float]) -> Form:
-    """The form that a kernel's coefficients are of. Those of collectives say by themselves whether they go through
-    the host."""
+    """Collectives' own coefficients say whether they go through the host."""
     if HOST_COLLECTIVE.holds(values):
         return HOST_COLLECTIVE
     return FORMS[_FORMS.get(family_of(kernel), family_of(kernel))]
 
 
 def scaled(form: Form, values: Mapping[str, float], factor: float) -> dict[str, float]:
-    """Coefficients whose kernel takes `factor` times as long at every shape: times up, rates down, though none of
-    memory or compute units beyond its peak: a kernel that takes half as long does not read at twice the bandwidth."""
+    """Takes `factor` times as long at every shape: times up, rates down.
+
+    Bandwidth never exceeds the peak: a kernel twice as fast does not read twice as fast."""
     # Factor 2: 3 us and 80 % of the bandwidth become 6 us and 40 %.
     found = dict(values)
     for parameter in form.parameters:

@@ -1,4 +1,4 @@
-"""Fitting a device's kernels from tables of measurements: half of the rows, fixed seed, errors on the other half."""
+"""Fits kernels to half of the measured rows, by a fixed seed; errors are of the other half."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFit:
-    """Coefficients of one kernel, how far off they are, and whether they stood still when the fit ended."""
+    """Also whether the fit had converged."""
 
     values: Mapping[str, float]
     accuracy: Accuracy
@@ -55,9 +55,9 @@ def fit_device(
     includes: tuple[str, ...] = INCLUDED_IN_SERVING_KERNELS,
     progress: Callable[[str], None] | None = None,
 ) -> Calibration:
-    """Coefficients for every kernel the tables hold at least eight rows of, with held-out errors.
+    """Every kernel with at least eight rows.
 
-    `includes` names the operator kinds that the measured kernels of other kinds do on the side."""
+    `includes` names operator kinds that measured kernels do on the side."""
     figures = figures_of(device)
     sets = kernel_sets(tables, figures, quantising="quantise" in includes)
     fits = fit_sets(sets, figures, seed=seed, progress=progress)
@@ -98,7 +98,7 @@ def still_moving(fits: Mapping[str, KernelFit]) -> tuple[str, ...]:
 
 
 def left_out(tables: Iterable[KernelTable], figures: DeviceFigures) -> dict[str, int]:
-    """Rows that no coefficient is fitted to, by rule. Everything else is fitted or held out."""
+    """By rule; all others are fitted or held out."""
     tables = tuple(tables)
     sets = kernel_sets(tables, figures)
     few = sum(rows.latency_s.size for rows in sets if rows.latency_s.size < LEAST_ROWS)
@@ -110,14 +110,14 @@ def left_out(tables: Iterable[KernelTable], figures: DeviceFigures) -> dict[str,
 
 
 def training_half(rows: int, seed: int) -> Mask:
-    """Which rows are fitted: a random half, the same for the same number of rows and seed."""
+    """Random, the same for a number of rows and a seed."""
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[np.random.default_rng(seed).permutation(rows)[: (rows + 1) // 2]] = True
     return chosen
 
 
 def fit_kernel(rows: KernelSet, figures: DeviceFigures, *, seed: int = SEED) -> KernelFit:
-    """Coefficients of one kernel (rounded as stored) and their error on the held-out half."""
+    """Coefficients are rounded as stored."""
     half = training_half(rows.latency_s.size, seed)
     training = np.flatnonzero(half)
     if training.size > FITTED_ROWS:
@@ -133,7 +133,7 @@ def fit_kernel(rows: KernelSet, figures: DeviceFigures, *, seed: int = SEED) -> 
 
 
 def accuracy_of(predicted: Array, measured: Array, *, fitted: int = 0) -> Accuracy:
-    """Absolute percentage errors and the median signed one, rounded to 0.01 %."""
+    """Absolute errors and the median signed one, to 0.01 %."""
     signed = 100.0 * (predicted / measured - 1.0)
     error = np.abs(signed)
     return Accuracy(
@@ -151,7 +151,7 @@ def _rounded(value: float) -> float:
 
 
 def _scalar_inputs(inputs: dict[str, Array]) -> dict[str, Array | float]:
-    """Inputs that are the same in every row as scalars: the forms then work on fewer arrays."""
+    """Constant inputs as scalars, so that forms work on fewer arrays."""
     return {
         name: float(column[0]) if column.size and (column == column[0]).all() else column
         for name, column in inputs.items()
@@ -184,7 +184,7 @@ def _best_values(
 
 
 def chosen(found: list[tuple[dict[str, float], Solution]], form: Form) -> tuple[dict[str, float], Solution]:
-    """The start that led lowest. An earlier one is left only for a cost lower by the margin: ties are no chance."""
+    """The lowest; an earlier start is left only for a cost lower by the margin."""
     usual = {parameter.name: parameter.choices[0] for parameter in form.parameters if parameter.choices}
     best, least = found[0], math.inf
     for one in found:

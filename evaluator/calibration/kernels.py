@@ -1,4 +1,4 @@
-"""From tables of measured kernels to inputs of kernel forms, named as their coefficients are. No fitting.
+"""Tables of measured kernels to inputs of forms, named as their coefficients.
 
 Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window];
 decode_attention.<mha|gqa|gqa32|wide>.kv_<dtype>.d<head size>[.window];
@@ -8,7 +8,6 @@ moe.<format>.<gated|plain>.<routing>[.low_latency|.marlin]; expert_exchange.<ht|
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from evaluator.calibration.forms import Array
 from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.calibration.lookup import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
+from store.light_dataclass import dataclass
 
 LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
 NARROW_GROUP, WIDE_GROUP = 16, 32  # query heads per KV head; beyond the second, decode kernels share nothing
@@ -26,7 +26,7 @@ Words = npt.NDArray[np.str_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSet:
-    """Measured rows that share one set of coefficients."""
+    """Rows that share coefficients."""
 
     name: str
     form: str
@@ -37,9 +37,9 @@ class KernelSet:
 def kernel_sets(
     tables: Iterable[KernelTable], figures: DeviceFigures, *, quantising: bool = True
 ) -> tuple[KernelSet, ...]:
-    """Every set of rows that can be fitted, by name; rows of the same name in several tables are joined.
+    """Joined by name over all tables.
 
-    `quantising`: kernels of narrow formats were measured with the quantisation of their 16-bit activations."""
+    `quantising`: narrow kernels were measured with quantisation of their activations."""
     readers = {
         "gemm": _gemm,
         "attn_prefill": _prefill,
@@ -74,9 +74,7 @@ def _joined(parts: list[KernelSet]) -> KernelSet:
 
 
 def _ordered(kernels: KernelSet) -> KernelSet:
-    """The rows in an order that depends on their content only.
-
-    A random half is then the same whatever the file's order."""
+    """Ordered by content, so that a random half does not depend on the file."""
     order = np.lexsort((kernels.latency_s, *(kernels.inputs[name] for name in sorted(kernels.inputs))))
     inputs = {name: column[order] for name, column in kernels.inputs.items()}
     return KernelSet(name=kernels.name, form=kernels.form, inputs=inputs, latency_s=kernels.latency_s[order])
@@ -161,7 +159,7 @@ def _prefill(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
 
 
 def _causal_pairs(new: Array, prefix: Array, window: Array) -> Array:
-    """Pairs one sequence attends: sum over new tokens i = 1..q of min(prefix + i, window)."""
+    """The sum over i = 1..q of min(prefix + i, window)."""
     full = new * prefix + new * (new + 1) / 2
     reach = np.where(window > 0, window, np.inf)
     below = np.clip(reach - prefix, 0, new)  # tokens that still see everything
@@ -170,8 +168,7 @@ def _causal_pairs(new: Array, prefix: Array, window: Array) -> Array:
 
 
 def sharing_of(heads: float, kv_heads: float) -> str:
-    """How decode attention shares keys: mha (one query head a KV head), gqa (up to 16), gqa32 (up to 32), wide
-    (more)."""
+    """mha: one query head a KV head; gqa: up to 16; gqa32: up to 32; wide: more."""
     if heads <= kv_heads:
         return "mha"
     if heads <= NARROW_GROUP * kv_heads:
@@ -330,8 +327,7 @@ def sent_by_expert_exchange(
     *,
     low_latency: bool,
 ) -> Array:
-    """Bytes one device sends to others: one copy a token and expert (low latency), or one a token and distinct rank
-    (high throughput)."""
+    """A copy a token and expert (low latency), or a token and distinct rank."""
     peers = np.asarray(ranks, dtype=np.float64)
     copies = topk * (peers - 1) / peers if low_latency else (peers - 1) * (1 - (1 - 1 / peers) ** topk)
     return np.asarray(tokens * hidden * bytes_each * copies, dtype=np.float64)

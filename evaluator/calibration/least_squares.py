@@ -1,5 +1,4 @@
-"""Robust fit of positive parameters to measured times: Levenberg-Marquardt on log parameters and log errors, with one
-answer on every processor. Numpy only, and nothing of it a BLAS."""
+"""Levenberg-Marquardt on log parameters and log errors, with the same bits everywhere: no BLAS."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ Residuals = Callable[[Array], Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """Where log parameters may lie, and the standard values that unidentified ones are drawn to."""
+    """Bounds of log parameters, and values that unidentified ones are drawn to."""
 
     low: Array
     high: Array
@@ -34,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long a fit goes on: until a step lowers the cost by less than `tolerance` of it, or for `iterations`."""
+    """Until a step gains less than `tolerance`, or `iterations`."""
 
     tolerance: float
     iterations: int
@@ -46,9 +45,7 @@ TIGHT = Effort(tolerance=1e-11, iterations=300)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """Log parameters and the cost they reach: the mean soft-L1 cost of the rows, and the pull.
-
-    One that has not converged ended because of its number of iterations."""
+    """The cost is the mean soft-L1 of rows, and the pull."""
 
     point: Array
     cost: float
@@ -56,10 +53,10 @@ class Solution:
 
 
 def fit_log(residuals: Residuals, start: Array, box: Box, effort: Effort = TIGHT) -> Solution:
-    """Minimise the soft-L1 cost of `residuals` (log predicted - log measured) over a box of log parameters.
+    """Minimises soft-L1 of `residuals` (log predicted - log measured) within a box.
 
-    Deterministic: no random numbers. The damping follows Marquardt (scaled by the diagonal of the normal matrix);
-    parameters at a bound that would leave it are held."""
+    Deterministic. Damping is Marquardt's, scaled by the normal matrix's diagonal; parameters that would leave the box
+    are held."""
     point = _on_grid(start, box)
     errors = residuals(point)
     cost, damping = _cost(errors, point, box), 1e-2

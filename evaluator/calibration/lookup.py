@@ -1,18 +1,18 @@
-"""Which fitted kernel prices an operator: the one asked for, or the nearest a calibration has. No prices."""
+"""The fitted kernel that prices an operator: its own, or the nearest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evaluator.calibration.forms.base import DeviceFigures
 from evaluator.inputs.devices.calibration_record import Calibration
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFormat:
-    """One format by name. `quantises`: the measured kernel reads 16-bit activations and narrows them itself."""
+    """`quantises`: the measured kernel narrows its 16-bit activations itself."""
 
     name: str
     compute: str
@@ -93,9 +93,9 @@ NEAREST = {
 
 
 def kernel_format(quantisation: str, figures: DeviceFigures | None = None) -> KernelFormat:
-    """The kernel format of a quantisation by name; static and dynamic scales are one kernel.
+    """Static and dynamic scales share a kernel.
 
-    MXFP4 names the weights: devices without an FP4 unit widen them to 16 bits, others multiply 8-bit activations."""
+    MXFP4 names weights: without an FP4 unit they are widened to 16 bits, else multiplied with 8-bit activations."""
     name = quantisation.upper().removesuffix("_STATIC").removesuffix("_DYNAMIC")
     if name == "MXFP4":
         narrow = figures is not None and figures.native("fp4") == "fp4"
@@ -110,7 +110,7 @@ def kernel_format(quantisation: str, figures: DeviceFigures | None = None) -> Ke
 
 
 def product_kernel(calibration: Calibration, family: str, wanted: str, suffixes: tuple[str, ...] = ("",)) -> str:
-    """`family`.`wanted` with the first suffix there is, or the nearest format's."""
+    """With the first suffix there is, or the nearest format's."""
     for suffix in suffixes:
         for candidate in (wanted, *NEAREST[wanted]):
             if (name := f"{family}.{candidate}{suffix}") in calibration.kernels:
@@ -122,12 +122,11 @@ def product_kernel(calibration: Calibration, family: str, wanted: str, suffixes:
 
 
 def expert_kernels(calibration: Calibration, wanted: KernelFormat, routings: Sequence[str]) -> tuple[str, ...]:
-    """Kernels of routed experts to take the faster of: the format's own, and a low-latency one where there is any.
+    """Kernels to take the faster of: the format's, and a low-latency one.
 
-    Engines on devices with such kernels have them for every narrow format (TensorRT-LLM's FP8 block, NVFP4 and MXFP4
-    experts), of which tables may hold one; another format's coefficients then price its own bytes and peak. The same
-    holds for narrow weights that are widened for a product in 16 bits (vLLM's Marlin kernels): the 16-bit kernel.
-    Where the format's kernel was measured inside the engine, no other engine's low-latency one stands beside it."""
+    Engines have low-latency kernels for every narrow format (TensorRT-LLM: FP8 block, NVFP4, MXFP4), tables perhaps
+    for one; its coefficients then price another's bytes and peak. Narrow weights widened for 16-bit products (vLLM's
+    Marlin) use the 16-bit kernel. A kernel measured inside an engine stands alone."""
     own = tuple(f".gated.{routing}" for routing in routings)
     names = [product_kernel(calibration, "moe", wanted.name, own)]
     if f"{names[0]}.marlin" in calibration.kernels:
@@ -166,6 +165,6 @@ def attention_kernel(calibration: Calibration, family: str, stored: str, head_di
 
 
 def elementwise_kernel(calibration: Calibration, kind: str) -> str:
-    """The kernel of a memory-bound operator: its own where it was measured apart, the common one otherwise."""
+    """Its own, or the common one."""
     own = f"elementwise.{kind}"
     return own if own in calibration.kernels else "elementwise"

@@ -1,5 +1,4 @@
-"""Calibrating this machine: which kernels to time within a budget, and the profile fitted to them. Timing itself is
-bench.py."""
+"""Chooses kernels to time within a budget, and fits a profile to them. bench.py times."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ SHARES = {"gemm": 0.45, "attn_prefill": 0.2, "attn_decode": 0.2, "elementwise": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredKernels:
-    """The kernels timed on this machine, and the peak rates seen. The profile's efficiencies are relative to the
-    rates."""
+    """Also peak rates seen, which the profile's efficiencies are relative to."""
 
     tables: tuple[KernelTable, ...]
     matrix_flops_per_s: tuple[tuple[str, float], ...]
@@ -45,11 +43,9 @@ class MeasuredKernels:
 def measure_kernels(
     kind: Kind = "cpu", budget_s: float = 60.0, progress: Progress | None = None, *, cpu_threads: int | None = None
 ) -> MeasuredKernels:
-    """Time GEMM, attention, norms and other memory-bound kernels, and collectives where there are several devices.
+    """GEMM, attention, memory-bound kernels, and collectives where there are several devices.
 
-    Takes about `budget_s` seconds: every kernel has a share, and shapes come in an order that covers the range early.
-    `progress` is told the share done (0 to 1) and the kernel timed. `cpu_threads` fixes torch's threads while
-    measuring."""
+    Kernels share `budget_s`; shapes cover the range early. `progress` gets the share done (0 to 1) and the kernel."""
     import torch
 
     from evaluator.calibration import bench
@@ -82,7 +78,7 @@ def _silent(_share: float, _what: str) -> None:
 
 
 def spread(cases: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Cases in an order whose every beginning covers the whole list: a fixed shuffle."""
+    """A fixed shuffle whose every beginning covers the list."""
     order = np.random.default_rng(SEED).permutation(len(cases))
     return [cases[index] for index in order]
 
@@ -206,7 +202,7 @@ def _moves(timer: Bench) -> Iterator[Case]:
 
 
 def _moved(operation: str, rows: int, width: int) -> int:
-    """Bytes one memory-bound operation on 16-bit numbers moves (embedding and KV write: 64-bit indices, too)."""
+    """16-bit numbers; embedding and KV write also read 64-bit indices."""
     size = 2 * rows * width
     return {
         "norm": 2 * size + 2 * width,
@@ -261,7 +257,7 @@ def _peak_products(tables: list[KernelTable]) -> tuple[tuple[str, float], ...]:
 
 
 def _peak_bandwidth(tables: list[KernelTable]) -> float:
-    """The largest bytes/s of any memory-bound kernel, a cache's included: the scale of fitted efficiencies."""
+    """A cache's included: it only scales the efficiencies."""
     for table in tables:
         if table.kind == "elementwise":
             return float((table.numbers["moved_bytes"] / table.latency_s).max())
@@ -271,7 +267,7 @@ def _peak_bandwidth(tables: list[KernelTable]) -> float:
 def measured_profile(
     measured: MeasuredKernels, name: str, known: DeviceProfile | None = None
 ) -> tuple[DeviceProfile, Calibration]:
-    """A profile of this machine with its calibration: data-sheet figures of `known`, or the peaks that were seen."""
+    """Figures are `known`'s data sheet, or the peaks seen."""
     base = known if known is not None else _bare_profile(measured, name)
     source = f"{measured.kind} kernels timed with torch on {measured.device_name}"
     # torch's kernels do nothing on the side: rotary embedding, KV write, quantisation and routing are priced apart.

@@ -1,8 +1,7 @@
-"""Coefficients of kernels of sparse attention and linear states: fitted apart from a device's calibration.
+"""Coefficients of sparse attention and linear states, fitted apart (tools.mixer_kernels).
 
-They are those of the device, else of the one that its calibration was carried from, else of the nearest by whether it
-computes in FP4. Devices of other makers than the measured ones have none: their data sheets price these kinds. Not
-here: the fit (python -m tools.mixer_kernels)."""
+Of the device, else of the one its calibration was carried from, else of the nearest by FP4. Devices of other makers
+have none: data sheets price these kinds."""
 
 from __future__ import annotations
 
@@ -39,9 +38,7 @@ def _fitted(kind: str) -> str:
 
 
 def mixer_device(profile: DeviceProfile, calibration: Calibration, kind: str) -> str | None:
-    """The device whose measured kernels price this kind of operators on a device.
-
-    None where nothing of its maker was measured."""
+    """None where nothing of its maker was measured."""
     if profile.vendor and _MAKER not in profile.vendor.lower():
         return None
     for name in (calibration.device, calibration.carried_from):
@@ -66,7 +63,7 @@ def mixer_values(device: str, kind: str) -> Mapping[str, float]:
 
 
 def mixer_error(device: str, kind: str) -> float:
-    """Median error in percent of that roofline on rows held out."""
+    """Median percent error on rows held out."""
     error: float = _shipped()[device][_fitted(kind)]["accuracy"]["median_ape"]
     return error
 

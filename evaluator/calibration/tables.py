@@ -1,11 +1,10 @@
-"""Reading tables of measured kernels: which columns each kind has, and a reader for a folder or a file. No fitting."""
+"""Reads tables of measured kernels, whose columns tell their kind."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.reading import in_memory
 
 # Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are
@@ -97,7 +97,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTable:
-    """One table of measured kernels. Numbers are float64, words are strings; `latency_s` in seconds."""
+    """Numbers are float64, words strings, `latency_s` seconds."""
 
     kind: str
     numbers: Mapping[str, npt.NDArray[np.float64]]
@@ -107,9 +107,9 @@ class KernelTable:
 
 
 def read_tables(path: Path) -> tuple[KernelTable, ...]:
-    """Every kernel table of a folder (parquet and CSV files, not its sub-folders) or of one file.
+    """From a file, or a folder without its sub-folders.
 
-    A file's kind is told by its columns; in a folder, files of no known kind are passed over."""
+    A folder's files of unknown kinds are skipped."""
     if not path.exists():
         raise InputError(
             f"no kernel measurements at {path}", hint="give a folder of .parquet or .csv files, or one such file"

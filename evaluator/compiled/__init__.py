@@ -1,7 +1,6 @@
-"""C of the program, built once by the machine's compiler into the user's cache.
+"""C, built once by the machine's compiler into the user's cache.
 
-Nothing depends on it: without a compiler, or where the cache cannot be written, a twin in Python does the same. Not
-here: what is written in C, which stands beside its twin."""
+Without a compiler or a writable cache, twins in Python do the same."""
 
 import ctypes
 import functools
@@ -46,7 +45,7 @@ def _cache() -> Path:
 
 
 def _build(source: bytes, path: Path) -> None:
-    """Compile beside the place and rename: two processes that build at once both end up with a whole file."""
+    """Renamed into place, so that two builders both end with a whole file."""
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:
         raise FileNotFoundError("no C compiler")

@@ -1,4 +1,4 @@
-"""Features of serving: each says what it refuses, what a reader should know, and how well it is known."""
+"""Features of serving: what each refuses, what readers should know, how well it is known."""
 
 from __future__ import annotations
 

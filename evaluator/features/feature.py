@@ -1,10 +1,9 @@
-"""The face of a feature: what it refuses, what a reader should know, and how well each part of it is known."""
+"""The interface of a feature."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +15,14 @@ from evaluator.inputs.yaml_file import parse_yaml
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportPart:
-    """One part of a model, device or engine, and how well it is known."""
+    """How well a part of a model, device or engine is known."""
 
     part: str
     state: State
@@ -31,7 +31,7 @@ class SupportPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWay:
-    """A way of serving that is a size of a plan. `plan` has it: which engines are started with it follows."""
+    """A size of a plan; the engines that have it follow from `plan`."""
 
     name: str
     row: str  # of the page of support
@@ -50,7 +50,7 @@ def plans_of(feature: str) -> tuple[PlanWay, ...]:
 
 
 def ways_of(feature: str, **named: str) -> tuple[SupportPart, ...]:
-    """The ways of ways.yaml, with what is `named` in its sentences."""
+    """From ways.yaml, with `named` filled in."""
     return tuple(SupportPart(**{**one, "how": one["how"].format(**named)}) for one in _declared()[feature]["ways"])
 
 
@@ -62,7 +62,7 @@ class Feature:
         return None
 
     def lacking(self, scenario: Scenario) -> str:  # noqa: ARG002
-        """The part of a scenario that upstream's formulas do not have; empty where they have all of it."""
+        """Parts that upstream's formulas lack; empty: none."""
         return ""
 
     def said(self, scenario: Scenario) -> Iterable[str]:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Ways of serving that are sizes of a plan: shares of a context or a prompt, copies of experts, halves of a batch."""
+"""Sizes of a plan: shares of a context or prompt, copies of experts, micro-batches."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SidesApart(Feature):
 
 
 def _of_context(spec: ModelSpec) -> SupportPart:
-    """Whether devices can hold shares of a context: every layer that keeps keys keeps those of all tokens."""
+    """Only if every layer with keys keeps those of all tokens."""
     part = "decode context parallelism"
     keeping = [group for group in spec.layers if group.attention is not None and group.attention.keeps_tokens]
     if not keeping:

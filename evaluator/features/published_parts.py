@@ -73,7 +73,7 @@ def _of_format(part: str, published: str) -> SupportPart:
 
 
 def _known_upstream(group: LayerGroup) -> bool:
-    """Whether a layer is of two parts that the program behind that convention has, with nothing that came later."""
+    """Its two parts are upstream's, with nothing that came later."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
     return not any(map(came_later, (group, group.attention, group.mlp)))

@@ -1,6 +1,6 @@
-"""Ways of serving that a workload asks for: drafts, and keys and values outside the devices.
+"""Drafts, and keys and values outside the devices.
 
-Drafts are a model's own layers, layers beside it, or whole models that draft for others."""
+Drafts are the model's own layers, layers beside it, or whole models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of a forward step with exact affine work, captured from blocks whose arrays have shapes alone."""
+"""Operators of a forward step, with exact affine work."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Operators with exact affine work, as capture produces them and cost models price them. No seconds.
+"""Operators with exact affine work, without seconds.
 
-An operator's work is affine in five numbers of a batch: 1, new tokens T, rows of logits B, attended pairs A and keys
-read R."""
+Work is affine in 1, new tokens T, rows of logits B, attended pairs A and keys read R."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from fractions import Fraction
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.sums import BatchSums
+from store.light_dataclass import dataclass
 
 OperatorKind = Literal[
     "gemm",
@@ -75,7 +75,7 @@ ExpertRole = Literal["gate_up", "down", "exchange", "rows", ""]  # rows: sees al
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """constant + tokens T + sequences B + pairs A + keys R, with exact coefficients."""
+    """constant + tokens T + sequences B + pairs A + keys R, exactly."""
 
     constant: Rational = 0
     tokens: Rational = 0
@@ -125,8 +125,7 @@ class GemmExtents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionExtents:
-    """Heads on one device. MLA absorbed: kv_heads 1, head_dim the compressed vector and the rope part,
-    value_head_dim the compressed vector."""
+    """Heads on a device. Absorbed MLA: one KV head; head_dim with the rope part, value_head_dim without."""
 
     query_heads: int
     kv_heads: int
@@ -139,10 +138,7 @@ class AttentionExtents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertExtents:
-    """A group of experts on one device.
-
-    Its expert-parallel group routes `tokens` tokens, each to `experts_per_token` of `experts`. The `intermediate_size`
-    is the device's share (moe_tp)."""
+    """Experts on a device; `tokens` are those its group routes. `intermediate_size` is the device's share (moe_tp)."""
 
     tokens: Affine
     experts: int
@@ -157,10 +153,9 @@ class ExpertExtents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveExtents:
-    """`payload_bytes` is the device's own message: the buffer reduced, the shard gathered, the bytes sent to others
-    and itself.
+    """`payload_bytes` is a device's message: buffer reduced, shard gathered, or all bytes exchanged.
 
-    A group is `group_size` devices `stride` ranks apart; tensor parallel ranks are adjacent (stride 1)."""
+    `group_size` devices, `stride` ranks apart; tensor-parallel ranks are adjacent."""
 
     group_size: int
     stride: int
@@ -169,7 +164,7 @@ class CollectiveExtents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsOfLength:
-    """The requests that an operator runs for: those of at most so many `keys`, or (not `up_to`) all others."""
+    """At most `keys` keys, or (not `up_to`) more."""
 
     keys: int
     up_to: bool
@@ -177,13 +172,11 @@ class RequestsOfLength:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """One launch group of a step, repeated `counts[s]` times on pipeline stage s (one stage: one count).
+    """One launch group, repeated `counts[s]` times on pipeline stage s.
 
-    FLOPs, bytes and launches are those of one occurrence on one device. With `per_expert` they belong to ONE touched
-    expert and tokens mean that expert's tokens: the step multiplies by the experts touched. `weight_bytes` are resident
-    on the device for one occurrence and are already inside `bytes_read` (grouped experts: read per touched expert,
-    `expert_bytes`). Upstream pads tokens to a `multiple`; what runs `if_needed` pads them, or joins rows where some
-    experts are idle."""
+    Work is of one occurrence on one device. `per_expert`: of one touched expert and its tokens. Resident
+    `weight_bytes` are part of `bytes_read` (grouped experts: `expert_bytes`). Upstream pads tokens to a `multiple`;
+    `if_needed` pads or joins rows where some experts are idle."""
 
     kind: OperatorKind
     label: str
@@ -237,9 +230,9 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSet:
-    """The operators of one forward step and of one MTP draft pass.
+    """Of a forward step and an MTP draft pass.
 
-    `unmodelled` names what was traced but has no formula: it is never priced at zero silently."""
+    `unmodelled` names operators without a formula."""
 
     key: str
     trace: Literal["prefill", "decode", "encoder"]
@@ -253,7 +246,7 @@ class OperatorSet:
 
 
 def operators_to_json(operator_set: OperatorSet) -> str:
-    """Canonical JSON: sorted keys, no spaces, defaults left out, exact numbers."""
+    """Canonical: sorted keys, no spaces, no defaults, exact numbers."""
     return json.dumps(_encode(operator_set), sort_keys=True, separators=(",", ":"))
 
 
@@ -335,7 +328,9 @@ _Made = TypeVar("_Made")
 
 
 class SameObjects(Generic[_Objects, _Made]):
-    """A pure function of objects that are told apart by identity. They are held, so that no other gets their place."""
+    """Memoises by identity: hashing frozen operators and models costs more than what is made of them.
+
+    Objects are held, so that no other gets their address."""
 
     def __init__(self, make: Callable[_Objects, _Made], *, most: int = 512) -> None:
         self._make = make

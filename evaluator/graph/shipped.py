@@ -1,13 +1,11 @@
-"""Operators that ship with the program: traced when it was written, so that most questions trace none.
+"""Operators traced ahead, so that most questions trace none.
 
-`operators.zip` has a member a model: columns of numbers that its sets share, and which of them are a set's. What it
-lacks is traced."""
+`operators.zip` has a member a model: columns that its sets share, and each set's choice."""
 
 from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from zipfile import ZipFile
 
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from evaluator.graph.capture.capture_request import CaptureRequest
@@ -26,7 +25,7 @@ NUMBER, KEY, STEP, DRAFT = "#", '"<key>"', '"<operators>"', '"<draft_operators>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
-    """The sets of one model. Of a shape are those whose operators have the same templates, a row a set."""
+    """One model's sets, by shape: those with the same templates, a row a set."""
 
     columns: tuple[tuple[str, ...], ...]  # the numbers of several rows, or one that all rows share
     tables: tuple[tuple[int, ...], ...]  # template, and the column of each of its numbers

@@ -1,22 +1,23 @@
-"""The four sums that decide the time of a step: new tokens, rows of logits, attended pairs, keys read."""
+"""Four sums decide a step's time: new tokens, rows of logits, attended pairs, keys read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evaluator.arithmetic import FloatArray, dot
 from evaluator.inputs.model import Short, Span
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSums:
-    """Four sums of each of many batches (arrays that broadcast). `windows` repeats pairs and keys under each sliding
-    window; a width below zero is a chunk of as many tokens, beyond whose beginning nothing is seen. `short` repeats
-    tokens, pairs and keys of the requests alone that have at most so many keys."""
+    """Arrays over many batches. `windows` repeats pairs and keys under each window, negative for chunks.
+
+    `short` repeats sums of requests with at most so many keys."""
 
     tokens: FloatArray
     sequences: FloatArray
@@ -40,7 +41,7 @@ class BatchSums:
         raise KeyError(short)
 
     def beyond(self, short: Short) -> BatchSums:
-        """The sums, in whatever window they were taken, of the other requests: no window is shorter."""
+        """Sums of the other requests; no window is shorter."""
         few = self.only(short)
         return replace(self, tokens=self.tokens - few.tokens, pairs=self.pairs - few.pairs, keys=self.keys - few.keys)
 
@@ -52,7 +53,7 @@ class BatchSums:
 
 
 def combined(parts: Sequence[BatchSums], change: Callable[[Sequence[FloatArray]], FloatArray]) -> BatchSums:
-    """Sums of arrays made of the same ones of all parts; windows are those of the first."""
+    """Windows are those of the first."""
     first = parts[0]
     windows = [[part.within(width) for part in parts] for width, _, _ in first.windows]
     few = [[part.only(short) for part in parts] for short, _, _, _ in first.short]
@@ -86,12 +87,11 @@ def request_sums(
     logits: ArrayLike = 1.0,
     anywhere: bool = False,
 ) -> BatchSums:
-    """Sums of one request that adds `new_tokens` after `context` tokens in the cache, for arrays of such requests.
+    """One request's sums: `new_tokens` after `context` cached ones.
 
-    Causal: token i of the new ones attends context + i + 1 keys, so pairs = q c + q (q + 1) / 2. `square` counts the
-    whole q x (c + q) rectangle instead, as upstream does. A window w caps the keys a token attends at w, and the keys
-    read at q + w - 1. A chunk of w tokens is seen from its beginning; by a request that is `anywhere` beyond its first
-    chunk, half of one on average: requests of a decode step are spread."""
+    Causal: new token i attends context + i + 1 keys, so pairs = q c + q (q + 1) / 2. `square` counts q x (c + q), as
+    upstream does. A window w caps keys a token at w, and keys read at q + w - 1. A chunk is seen from its beginning;
+    `anywhere` beyond the first one, half on average."""
     new = np.asarray(new_tokens, dtype=np.float64)
     cached = np.asarray(context, dtype=np.float64)
     everything = cached + new
@@ -124,7 +124,7 @@ def _kept(
 
 
 def _somewhere(new: FloatArray, cached: FloatArray, chunk: int) -> tuple[FloatArray, FloatArray]:
-    """Pairs and keys of a few tokens, averaged over their place in a chunk beyond the first one."""
+    """Averaged over places in a chunk beyond the first."""
     first = cached + new <= chunk
     pairs = np.where(first, window_pairs(new, cached, -chunk, square=False), 0.5 * (chunk + 1.0) * new)
     return np.asarray(pairs), np.asarray(np.where(first, cached + new, new + 0.5 * (chunk - 1.0)))
@@ -138,7 +138,7 @@ def window_keys(new: FloatArray, cached: FloatArray, window: int) -> FloatArray:
 
 
 def window_pairs(new: FloatArray, cached: FloatArray, window: int, *, square: bool) -> FloatArray:
-    """Pairs of `new` tokens after `cached` ones when a token attends at most the last `window` keys, or its chunk."""
+    """A token attends its last `window` keys, or its chunk."""
     if square:
         return new * np.minimum(cached + new, abs(window))
     if window < 0:
@@ -155,13 +155,13 @@ def _chunked(tokens: FloatArray, chunk: int) -> FloatArray:
 
 
 def repeated(sums: BatchSums, requests: ArrayLike) -> BatchSums:
-    """Batches of `requests` equal requests (or shares of requests: the sums are linear in them)."""
+    """Linear, so shares of requests work, too."""
     number = np.asarray(requests, dtype=np.float64)
     return sums.mapped(lambda array: number * array)
 
 
 def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
-    """Batches that hold `samples[i, j]` requests of kind j (columns of `sums`)."""
+    """`samples[i, j]` requests of kind j (columns of `sums`)."""
     counts = np.asarray(samples, dtype=np.float64)
     return sums.mapped(lambda array: dot(counts, array))
 

@@ -1,4 +1,4 @@
-"""The inputs that a request names: models, devices, plans, formats, workloads. Read and checked here, never priced."""
+"""Models, devices, plans, formats and workloads of a request: read and checked here, never priced."""
 
 from __future__ import annotations
 

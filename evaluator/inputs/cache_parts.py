@@ -1,6 +1,4 @@
-"""Formats of linear states and of an index' keys, which lie in the cache beside keys and values.
-
-They are written behind the cache's own format: FP8+states=BF16+index=FP8."""
+"""Formats of linear states and index keys in the cache, written behind its own: FP8+states=BF16+index=FP8."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ def with_parts(model: ModelSpec, attention: str | None) -> ModelSpec:
 
 
 def kept_parts(model: ModelSpec) -> str:
-    """The parts of a model's cache that are not kept as is usual, written as behind the cache's format."""
+    """Only those that are not as usual."""
     found: dict[str, str] = {}
     for mixer in (mixer for group in model.layers for mixer in group.mixers):
         if isinstance(mixer, StateSpace | GatedDeltaNet) and mixer.state_bits != STATE_BITS:
@@ -93,7 +91,7 @@ def _mixer(mixer: Mixer, parts: Mapping[str, int]) -> Mixer:
 
 
 def index_bytes(indexer: TokenIndexer, usual_bits: int) -> float:
-    """Bytes of a key of an indexer: of FP8 with a scale, of FP4 without, which the page of models counts so."""
+    """FP8 has a scale, FP4 none, as the page of models counts."""
     bits = indexer.key_bits or usual_bits
     return indexer.head_dim * bits / 8 + (_SCALE_BYTES if bits == LATENT_INDEX_BITS else 0.0)
 

@@ -1,26 +1,25 @@
-"""Number formats by name: the seeds' linear and attention actions and the formats engines serve in."""
+"""Number formats by name: the seeds' actions, and what engines serve in."""
 
 from __future__ import annotations
 
 import csv
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from evaluator.canonical import IF_SET
 from evaluator.inputs.devices.device import DeviceProfile
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One quantisation of a linear (or expert) by name.
+    """`compute` is a device dtype: bf16, fp16, int8, fp8, fp4. `weight_bits` excludes scales.
 
-    `compute` is a dtype name of a device profile: bf16, fp16, int8, fp8, fp4. `weight_bits` includes no scales;
-    `scale_bits_per_weight` are the scales' share. `activation_bits` below 16 means activations are quantised before the
-    product; `dynamic` means their scales are computed on the fly."""
+    `activation_bits` below 16: activations are quantised first; `dynamic`: with scales computed on the fly."""
 
     name: str
     compute: str
@@ -33,10 +32,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """The formats that one scenario computes in, by part; `attention` is the KV cache's.
-
-    `linear` is that of dense MLPs and shared experts, and of `mixers`, the products of what mixes tokens, unless they
-    have their own. `drafts` is that of layers that draft."""
+    """`linear` covers dense MLPs and shared experts, and `mixers` without their own; `attention` is the KV cache's."""
 
     linear: str = "BF16"
     experts: str | None = None  # None: as linear
@@ -57,7 +53,7 @@ class Precision:
 
 
 def _format(line: Mapping[str, str]) -> Format:
-    """A line of formats.csv: `scaled` as it computes, or `widened` on the vector unit before the product."""
+    """`scaled` computes as it is, `widened` is converted on the vector unit first."""
     return Format(
         name=line["name"],
         compute=line["compute"],
@@ -85,7 +81,7 @@ GROUP_SIZES = (1, 8192)
 
 
 def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Convention = "physical") -> Format:
-    """The format called `name`. Upstream runs FP8 and W8A16 linears exactly as W8A8 (see docs/reference/seeds.md)."""
+    """Upstream runs FP8 and W8A16 linears as W8A8 (docs/reference/seeds.md)."""
     key = name.upper()
     if key in {"DISABLED", "BF16"}:
         return BF16
@@ -104,9 +100,9 @@ def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Conventi
 
 
 def slow_formats(device: DeviceProfile, precision: Precision, convention: Convention) -> tuple[str, ...]:
-    """A sentence for each format that this device computes more slowly than 16 bits, which nobody would choose.
+    """A sentence for each format that is slower here than 16 bits.
 
-    gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that products of W8A8 take fifteen times those of BF16."""
+    gb300: int8 at 165 TFLOP/s, bf16 at 2,500, so W8A8 products take fifteen times those of BF16."""
     rates = dict(device.matrix_flops_per_s)
     wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
     size = precision.mxfp4_group_size
@@ -120,7 +116,7 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
 
 
 def widened_formats(device: DeviceProfile, precision: Precision) -> tuple[str, ...]:
-    """A sentence for each format of products that this device has no arithmetic for, as engines serve it there.
+    """A sentence for each format of products that this device has no arithmetic for.
 
     MXFP4 names weights, which most devices multiply in other formats."""
     forms = map(linear_format, precision.weights)

@@ -1,22 +1,19 @@
-"""How a model is served: the split over devices, who asks a server, and how it was started."""
+"""The split of an instance, and client and launch options that change latencies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import PlanRecord
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class Plan(PlanRecord):
-    """Parallel sizes of one instance as steps read them; dense models have ep, moe_tp and moe_dp at 1.
+    """Dense models have ep, moe_tp and moe_dp at 1.
 
-    Of the tp devices of a group, `dcp` that would hold the same keys hold a share of the tokens each. Experts have
-    `redundant_experts` copies in a layer beside them, by which their load is evened out. The new tokens of prompts are
-    divided among `pcp` groups of tp devices, which all hold every key; they decode the same tokens. With 2
-    `micro_batches` one half of a step's batch exchanges rows of experts while the other computes. `encoder_devices`
-    hold the image encoder alone, and encode for the instance beside them, which has none then."""
+    `dcp` of a group's tp devices share its tokens. `redundant_experts` even out a layer's load. `pcp` groups of tp
+    devices divide a prompt; all hold every key and decode the same tokens. With 2 `micro_batches` half of a batch
+    exchanges expert rows while the other computes. `encoder_devices` hold the image encoder alone."""
 
     tp: int = 1
     pp: int = 1
@@ -51,9 +48,7 @@ MOST_LOAD = 64.0
 
 
 def busiest_load(routing: Routing) -> float:
-    """Tokens of the busiest device over those of the mean one, where a routing states them by a number.
-
-    A text that is neither a known distribution nor such a number is an error."""
+    """Load of the busiest device over the mean; texts must be a known distribution or a number."""
     if routing in ROUTINGS:
         return 1.0
     try:
@@ -70,8 +65,7 @@ def busiest_load(routing: Routing) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """Who asks: lengths are uniform in [shortest, 1] of nominal, and prompt-first engines look for new requests every
-    `poll_steps` decode steps."""
+    """Lengths are uniform in [shortest, 1] of nominal; prompt-first engines poll every `poll_steps` decode steps."""
 
     shortest: float = 1.0
     prompts_per_user: int = 10
@@ -80,10 +74,9 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a server was started. Its token budget is the workload's, which every serving model reads.
+    """`seats` caps sequences (None: no cap); `wait_steps` are decode steps that a prompt waits for others.
 
-    `seats` is the most sequences it serves at once (None: as many as ask), `wait_steps` the decode steps that a prompt
-    waits for others to join it, `compile` whether its kernels are those of a compiled graph."""
+    The token budget is the workload's, since every serving model reads it."""
 
     seats: int | None = None
     wait_steps: int = 0

@@ -1,13 +1,14 @@
-"""Which engines can launch a plan as one server: one rule an engine, from its documentation."""
+"""Plans that an engine can launch as one server, by its documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec
+from store.light_dataclass import dataclass
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
 _SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encoder_devices"})
@@ -15,7 +16,7 @@ _SHARES = frozenset({"dcp", "redundant_experts", "pcp", "micro_batches", "encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """An engine that launch files are written for, and what it does in its own way."""
+    """An engine that launch files are written for."""
 
     title: str
     rule: Rule
@@ -28,13 +29,11 @@ class Launcher:
 
 
 def _vllm(plan: Plan, routed: bool) -> bool:
-    """vLLM splits experts over all tp x dp devices: whole ones with `--enable-expert-parallel`, slices without.
+    """Experts split over tp x dp devices: whole with `--enable-expert-parallel`, sliced without.
 
-    Expert Parallel Deployment, https://docs.vllm.ai/en/latest/serving/expert_parallel_deployment/: EP size = TP x DP.
-    Data Parallel Deployment, beside it: without the flag experts form one tensor parallel group of DP x TP. Copies of
-    experts are of expert parallelism (`--enable-eplb`); shares of a context are `--decode-context-parallel-size`,
-    groups that divide a prompt `--prefill-context-parallel-size` (further devices: a stage is DP x PCP x TP); halves of
-    a batch are `--enable-dbo`."""
+    Expert Parallel Deployment, https://docs.vllm.ai/en/latest/serving/expert_parallel_deployment/: EP size = TP x DP;
+    Data Parallel Deployment beside it. Copies need expert parallelism (`--enable-eplb`). Others:
+    `--decode-context-parallel-size`, `--prefill-context-parallel-size` (a stage is DP x PCP x TP), `--enable-dbo`."""
     group = plan.stage_devices
     if plan.redundant_experts and plan.ep == 1:
         return False
@@ -42,12 +41,11 @@ def _vllm(plan: Plan, routed: bool) -> bool:
 
 
 def _sglang(plan: Plan, routed: bool) -> bool:
-    """SGLang's `--tp-size` counts every device of a stage: `--ep-size` divides it, and slices of experts take the rest.
+    """`--tp-size` counts every device of a stage; `--ep-size` divides it, and slices of experts take the rest.
 
-    https://docs.sglang.io/cookbook/base/reference/server_arguments: `--tp-size`, `--dp-size`, `--enable-dp-attention`,
-    `--ep-size`, `--ep-num-redundant-experts`, `--dcp-size`, `--enable-two-batch-overlap`. Replicas of a dense model are
-    `--dp-size` alone. Pipelines of several replicas are not documented. Groups that divide a prompt (`--attn-cp-size`,
-    https://docs.sglang.io/docs/advanced_features/prefill_cp) are carved out of `--tp-size`, too."""
+    https://docs.sglang.io/cookbook/base/reference/server_arguments. Replicas of a dense model are `--dp-size` alone;
+    pipelines of several replicas are not documented. `--attn-cp-size` is carved out of `--tp-size`, too
+    (https://docs.sglang.io/docs/advanced_features/prefill_cp)."""
     one_pipeline = plan.pp == 1 or plan.groups == 1
     if plan.redundant_experts and plan.ep == 1:
         return False
@@ -55,10 +53,10 @@ def _sglang(plan: Plan, routed: bool) -> bool:
 
 
 def _trtllm(plan: Plan, routed: bool) -> bool:
-    """TensorRT-LLM splits attention by tp or, with `enable_attention_dp`, replicates it on every device of a stage.
+    """Attention is split by tp or, with `enable_attention_dp`, replicated on every device of a stage.
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
-    `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
+    `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside a server."""
     if not routed:
         return plan.dp == 1
     one_pipeline = plan.pp == 1 or plan.dp == 1
@@ -101,9 +99,7 @@ def launches(engine: str, plan: Plan, *, routed: bool) -> bool:
 
 
 def rule_of(serving_model: str) -> str | None:
-    """The engine whose rule holds for a serving model, or None: `vllm` for `vllm`, `vllm_v0` and `vllm-mine@0a239add`.
-
-    Stacks without a launcher (`eager`), formulas (`waves`) and names of the user's own choice have no rule."""
+    """`vllm` for `vllm`, `vllm_v0` and `vllm-mine@0a239add`; formulas and other names have no rule."""
     return next((name for name in LAUNCHERS if serving_model.startswith(name)), None)
 
 
@@ -113,11 +109,10 @@ def launcher_of(serving_model: str) -> Launcher | None:
 
 
 def smaller_servers(plan: Plan) -> tuple[Plan, ...]:
-    """Plans that this one only repeats, on fewer devices: replicas whose experts are apart exchange nothing.
+    """Plans that this one repeats: replicas whose experts are apart exchange nothing.
 
-    A dense model's replicas all are (tp 2, dp 4 is 2 x tp 2, dp 2 and 4 x tp 2). Of a mixture those are that have their
-    own experts: tp 1, dp 16, ep 8, moe_dp 2 is 2 x tp 1, dp 8, ep 8, moe_dp 1 (the greatest common divisor of both).
-    Encoders are divided with them."""
+    Dense: tp 2, dp 4 is 2 x (tp 2, dp 2) and 4 x tp 2. A mixture: tp 1, dp 16, ep 8, moe_dp 2 is 2 x (tp 1, dp 8, ep
+    8, moe_dp 1), by the greatest common divisor. Encoders are divided likewise."""
     dense = (plan.ep, plan.moe_tp, plan.moe_dp) == (1, 1, 1)
     most = gcd(plan.dp if dense else gcd(plan.dp, plan.moe_dp), plan.encoder_devices or plan.dp)
     return tuple(

@@ -1,12 +1,13 @@
-"""A model as the evaluator sees it: normalised hyper-parameters, never the file they came from."""
+"""Normalised hyper-parameters of a model, never its file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
 from evaluator.inputs.vision.tower import VisionTower
+from store.light_dataclass import dataclass
 
 STATE_BITS = 32  # of a number of a linear state, as engines keep it unless told
 LATENT_INDEX_BITS, BLOCK_INDEX_BITS, ENTRY_INDEX_BITS = 8, 16, 4  # of a number of an index' keys, likewise
@@ -14,7 +15,7 @@ LATENT_INDEX_BITS, BLOCK_INDEX_BITS, ENTRY_INDEX_BITS = 8, 16, 4  # of a number 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Short:
-    """Requests of at most so many keys: where attention chooses more, nothing is left to choose."""
+    """Requests so short that sparse attention reads all keys."""
 
     keys: int
 
@@ -24,7 +25,7 @@ Span = int | Short  # a window of sums of batches (a chunk below zero), or the r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIndexer:
-    """Scores every token before by small heads of its own, so that attention reads the best ones (DeepSeek-V3.2)."""
+    """Small heads score every earlier token, and attention reads the best (DeepSeek-V3.2)."""
 
     heads: int
     head_dim: int
@@ -33,7 +34,7 @@ class TokenIndexer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedQueryAttention:
-    """Multi-head attention with grouped keys and values (MHA: as many KV heads as query heads)."""
+    """Also MHA, with as many KV heads as query heads."""
 
     query_heads: int
     kv_heads: int
@@ -68,10 +69,9 @@ class GroupedQueryAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek-V2/V3): one compressed KV vector a token.
+    """One compressed KV vector a token (DeepSeek-V2/V3).
 
-    With `chosen_keys`, each token attends to no more than so many, which the layer's own indexer chose, or that of a
-    layer before."""
+    `chosen_keys` caps keys, chosen by the layer's own indexer or an earlier layer's."""
 
     query_heads: int
     query_lora_rank: int | None
@@ -94,10 +94,10 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedDeltaNet:
-    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5).
+    """Linear attention whose state is a matrix a value head (Qwen3-Next, Qwen3.5).
 
-    With `decay_rank` each channel of a key decays by itself, by a projection through so many dimensions (Kimi Delta
-    Attention); with `gate_rank` the gate behind goes through so many, too."""
+    `decay_rank`: each key channel decays by itself, projected through so many dimensions (Kimi Delta Attention).
+    `gate_rank`: the gate likewise."""
 
     key_heads: int
     value_heads: int
@@ -119,9 +119,9 @@ class GatedDeltaNet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompressedAttention:
-    """Attention to a window and to entries that `ratio` tokens became (DeepSeek-V4); ratio 1 means the window alone.
+    """A window, and entries of `ratio` tokens (DeepSeek-V4); ratio 1: the window alone.
 
-    Keys are values. With `chosen_entries` each token attends to no more, chosen by an indexer, and entries overlap."""
+    Keys are values. `chosen_entries` caps entries, chosen by an indexer; entries then overlap."""
 
     query_heads: int
     query_lora_rank: int
@@ -144,7 +144,7 @@ class CompressedAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSpace:
-    """A state space layer (Mamba2): a state of one matrix a head."""
+    """Mamba2: a state matrix a head."""
 
     heads: int
     head_dim: int
@@ -170,7 +170,7 @@ Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet | CompressedAtte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseMlp:
-    """A feed-forward block; `gated` means SwiGLU-like (three matrices), otherwise two."""
+    """`gated`: three matrices (SwiGLU-like), else two."""
 
     intermediate_size: int
     gated: bool = True
@@ -179,7 +179,7 @@ class DenseMlp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeMlp:
-    """A routed mixture of experts, with optional shared experts that every token visits."""
+    """Shared experts see every token."""
 
     experts: int
     experts_per_token: int
@@ -213,8 +213,6 @@ class MoeMlp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerGroup:
-    """`count` identical decoder layers."""
-
     count: int
     attention: Mixer | None  # what mixes tokens; None in a layer that has none
     mlp: DenseMlp | MoeMlp | None
@@ -236,12 +234,12 @@ class LayerGroup:
 
     @property
     def span(self) -> int | None:
-        """The window as sums of batches name it: below zero for a chunk."""
+        """As batch sums name it: negative for a chunk."""
         return -self.window if self.window is not None and self.chunked else self.window
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Every number of tokens that something in this layer attends to at most; of chunks, below zero."""
+        """Caps on attended tokens in this layer; negative for chunks."""
         chosen: int | None = getattr(self.attention, "chosen_keys", None)
         if isinstance(self.attention, CompressedAttention) and self.attention.chosen_entries is not None:
             chosen = self.attention.ratio * self.attention.chosen_entries
@@ -250,8 +248,6 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Everything that determines a model's operators and weights."""
-
     architecture: str  # the Hugging Face model_type, for display and errors
     hidden_size: int
     vocab_size: int
@@ -292,7 +288,7 @@ class ModelSpec:
 
     @property
     def unnamed(self) -> ModelSpec:
-        """The same model without its name and what its weights are published in, which decide no number."""
+        """Without what decides no number: name and published formats."""
         return replace(
             self,
             architecture="",
@@ -316,20 +312,20 @@ class ModelSpec:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Distinct numbers of tokens that layers attend to at most: batches are summed under each."""
+        """Batches are summed under each."""
         groups = (*self.layers, *self.draft_groups)
         return tuple(sorted({window for group in groups for window in group.windows}))
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Windows that batches are summed under, and requests so short that sparse attention is dense."""
+        """Windows, and requests so short that sparse attention is dense."""
         attentions = [group.attention for group in (*self.layers, *self.draft_groups)]
         chosen = {one.chosen_keys for one in attentions if isinstance(one, LatentAttention) and one.chosen_keys}
         return (*self.windows, *(Short(keys) for keys in sorted(chosen)))
 
     @property
     def draft_modules(self) -> int:
-        """Modules whose weights are held where tokens are drafted; one pass goes through one of them."""
+        """Modules held in memory where tokens are drafted; a pass goes through one."""
         return self.mtp_layers if self.drafts_chained else 1
 
     @property

@@ -1,4 +1,4 @@
-"""Ids of the model catalogue without what they stand for: a shell that completes a word waits for them."""
+"""Catalogue ids alone, quick enough for completion in a shell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import resources
 
 
 def catalogue_ids() -> tuple[str, ...]:
-    """Every id, from the lines that begin an entry; parsing the files takes a hundred times as long."""
+    """Reads the lines that begin entries; parsing takes a hundred times as long."""
     folder = resources.files("evaluator") / "inputs" / "catalogue"
     texts = (item.read_text(encoding="utf-8") for item in folder.iterdir() if item.name.endswith(".yaml"))
     return tuple(

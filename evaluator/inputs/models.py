@@ -1,4 +1,4 @@
-"""Models by name: the shipped catalogue and its checkpoints of one model, a config.json, or one fetched by its id."""
+"""Models by name: catalogue, config.json, or hub id."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FETCH_TIMEOUT_S = 5.0
 
 
 def load_model(name: str) -> tuple[str, ModelSpec]:
-    """(canonical name, hyper-parameters) of a catalogue id, a directory, a config.json, or a Hugging Face id."""
+    """Returns the canonical name, too."""
     path = Path(checked_name(name, "The name of a model")).expanduser()
     if path.is_dir():
         named = str(path) if path.name not in {"", ".."} else path.resolve().name  # "." would name nothing
@@ -60,7 +60,7 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
 
 
 def catalogued_model(name: str) -> ModelSpec | None:
-    """The hyper-parameters that the catalogue has under a name as it is written there; None where it has none."""
+    """By its exact name."""
     return _entry(name) if name in _names() else None
 
 
@@ -84,7 +84,7 @@ def _from_file(path: Path) -> ModelSpec:
 
 
 def _as_named(spec: ModelSpec, name: str) -> ModelSpec:
-    """The same model, without a format where only its name says one: what it is quantised to stands elsewhere."""
+    """Drops a format that only the name says: quantisation is stored elsewhere."""
     promised = named_format(name)
     stated = {spec.native_linear, spec.native_experts, spec.native_mixers or "BF16", spec.native_head or "BF16"}
     if promised is None or stated != {"BF16"}:
@@ -166,7 +166,7 @@ def _fetched(name: str) -> ModelSpec:
 
 
 def _why(error: OSError) -> str:
-    """The reason that the hub was not reached, without the wrapping of the library."""
+    """Without the library's wrapping."""
     reason = getattr(error, "reason", error)
     return str(getattr(reason, "strerror", None) or reason)
 
@@ -204,9 +204,7 @@ def _entry(name: str) -> ModelSpec:
 
 
 def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:
-    """One group of layers. What it says of its attention holds beside the model's, or instead where it has none.
-
-    Whatever else it says is a field of the record, or a TypeError."""
+    """Attention keys of a group add to the model's. Other keys are fields of the record, or a TypeError."""
     said = dict(group)
     mlp, own, beside = said.pop("mlp", None), said.pop("attention", {}), said.pop("beside", None)
     return LayerGroup(
@@ -252,14 +250,14 @@ def published_bytes(spec: ModelSpec) -> float | None:
 
 
 def checkpoints_of(name: str) -> Iterator[tuple[str, ModelSpec]]:
-    """The catalogue's checkpoints of the same weights, the named one among them, the smallest last."""
+    """Checkpoints of the same weights, the smallest last."""
     if name in list_models():
         found = [(other, load_model(other)[1]) for other in _of_one_model()[_stem(name)]]
         yield from sorted(found, key=lambda one: -(published_bytes(one[1]) or 0.0))
 
 
 def published_as(name: str, precision: Precision) -> str:
-    """The checkpoint of a model that is published in these formats; the model itself where none is."""
+    """The model itself where no checkpoint has these formats."""
     wanted = (precision.linear, precision.experts or precision.linear, precision.mixers, precision.head)
     for other, spec in sorted(checkpoints_of(name), key=lambda one: one[0] != name):
         if (spec.native_linear, spec.native_experts, spec.native_mixers, spec.native_head) == wanted:

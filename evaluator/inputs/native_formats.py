@@ -1,16 +1,15 @@
-"""Number formats that published weights come in, from the quantization section of their config.json.
+"""Formats of published weights, from quantization_config.
 
-Which modules a checkpoint leaves as they were is written as names, beginnings, stars or regular expressions: engines
-match each in its own manner, and so does this."""
+Excluded modules are names, beginnings, stars or regular expressions; engines match each in its own way."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from evaluator.inputs.yaml_file import shortened
+from store.light_dataclass import dataclass
 
 # ModelOpt's names of what it did. One that is not here is kept as it is: asking for NATIVE then names it in an error.
 _MODELOPT = {
@@ -47,7 +46,7 @@ BY_NAME = "by name only: "  # before a format that a name says, and no file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightParts:
-    """Which parts a model has: dense layers by their number, whether experts are shared or routed, and its layers."""
+    """Dense layers by number, kinds of experts, and layers."""
 
     layers: int = 1
     dense: int = 0  # the first layers, without experts
@@ -58,9 +57,9 @@ class WeightParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeFormats:
-    """Formats of published weights by part. None: mixers and drafts as linears, the head in 16 bits.
+    """None: mixers and drafts as linears, the head in 16 bits.
 
-    Linears are those of dense MLPs and shared experts, and of what mixes tokens where that has no format of its own."""
+    Linears are dense MLPs and shared experts, and mixers without a format of their own."""
 
     linear: str = "BF16"
     experts: str = "BF16"
@@ -70,9 +69,7 @@ class NativeFormats:
 
 
 def native_formats(quantisation: object, parts: WeightParts) -> NativeFormats:
-    """The formats of weights with this quantization_config; BF16 where there is none.
-
-    What is not known is named as the file names it, so that asking for NATIVE is an error with that name."""
+    """BF16 where there is none; an unknown name is kept, so that asking for NATIVE names it."""
     if not isinstance(quantisation, Mapping):
         return NativeFormats()
     groups = quantisation.get("config_groups")
@@ -117,7 +114,7 @@ def _fp8_weights(block: object) -> str:
 
 
 def _int4_weights(group: object) -> str:
-    """Weights of four bits beside 16-bit activations, by how many share a scale; 128 where nothing is said."""
+    """128 weights share a scale where nothing is said."""
     if group is None or group == 128:
         return "W4A16"
     return "W4A16_G32" if group == 32 else f"W4A16 in groups of {shortened(group)}"[:_LONGEST_NAME]
@@ -136,7 +133,7 @@ def _compressed(groups: Iterable[object], ignored: object, parts: WeightParts) -
 
 
 def _scheme(scheme: Mapping[str, Any]) -> str:
-    """The format of one scheme: weights by type, width and group, beside activations of 16 bits or narrower."""
+    """By type, width and group of weights, and width of activations."""
     weights, inputs = scheme.get("weights"), scheme.get("input_activations", _UNSAID)
     weights = weights if isinstance(weights, Mapping) else {}
     kind, bits, group = weights.get("type"), weights.get("num_bits"), weights.get("group_size")
@@ -159,7 +156,7 @@ def _scheme(scheme: Mapping[str, Any]) -> str:
 
 
 def native_kv_cache(quantisation: object) -> str:
-    """Format of the KV cache that weights with this quantization_config ask for; DISABLED (16 bits) where none is."""
+    """DISABLED (16 bits) where nothing is asked for."""
     if not isinstance(quantisation, Mapping):
         return "DISABLED"
     scheme = quantisation.get("kv_cache_scheme")  # compressed-tensors
@@ -231,7 +228,7 @@ def _apart(name: str, ignored: object, parts: WeightParts) -> NativeFormats:
 
 
 def _but(name: str, spared: float) -> str:
-    """A format of which so large a share is left in 16 bits: neither, where both are more than a tenth."""
+    """Neither format, where quantised and 16-bit shares both exceed a tenth."""
     if spared <= _FEW:
         return name
     return "BF16" if spared >= 1 - _FEW or name == "BF16" else f"BF16 and {name}"[:_LONGEST_NAME]
@@ -240,7 +237,7 @@ def _but(name: str, spared: float) -> str:
 def _as_parts(
     linear: str, experts: str, mixers: str, parts: WeightParts, *, head: str | None = None, drafts: str | None = None
 ) -> NativeFormats:
-    """One spelling of the same formats: a part is named where it is not as linears are."""
+    """A part is named only where it differs from linears."""
     if not parts.dense and not parts.shared:
         linear = mixers
     return NativeFormats(
@@ -253,7 +250,7 @@ def _as_parts(
 
 
 def _parts_of_attention(ignored: object) -> set[str]:
-    """Projections of attention by their first letters, q, k, v and o; what MLA expands is in 16 bits everywhere."""
+    """First letters of q, k, v and o; what MLA expands is in 16 bits everywhere."""
     items = ignored if isinstance(ignored, list) else []
     found = [match[1] for item in items if (match := _PART_OF_ATTENTION.search(str(item)))]
     return {"q" if part.startswith("q") else part for part in found}
@@ -290,7 +287,7 @@ Ways = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class SparedModules:
-    """The modules that a list names. `"layers.3.mlp.up_proj" in spared` asks for one by its name from `layers` on."""
+    """`"layers.3.mlp.up_proj" in spared` asks for a module."""
 
     beginnings: tuple[str, ...]  # of modules in layers, each ends where a name may end, or at a star
     words: tuple[str, ...]  # of modules anywhere: whole names between dots

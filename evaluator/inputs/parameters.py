@@ -1,8 +1,6 @@
-"""How many weights a model has, how many a token visits, and the bytes of all."""
+"""Weights of a model, those a token visits, and their bytes."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from evaluator.inputs.formats import Precision, linear_format
 from evaluator.inputs.model import (
@@ -18,11 +16,12 @@ from evaluator.inputs.model import (
     StateSpace,
     TokenIndexer,
 )
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCount:
-    """All weights, and those that one token visits. MTP modules are not counted, as publishers do not."""
+    """MTP modules are not counted, as publishers do not."""
 
     total: int
     active: int
@@ -45,7 +44,7 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
 
 
 def bytes_of_weights(spec: ModelSpec, precision: Precision) -> float:
-    """Bytes of all weights in these formats, scales included; embeddings, norms and routers are in 16 bits.
+    """With scales; embeddings, norms and routers are in 16 bits.
 
     Llama-3.1-405B in BF16: 405.9e9 weights x 2 bytes = 812 GB."""
     bits = {

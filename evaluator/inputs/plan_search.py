@@ -1,9 +1,9 @@
-"""Which parallel splits of an instance are legal, and which of them a search looks at."""
+"""Legal plans, and those that a search looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import product
 from typing import Literal
 
@@ -18,6 +18,7 @@ from evaluator.inputs.model import (
     MoeMlp,
 )
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import SHARES, PlanRecord
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
@@ -28,9 +29,9 @@ SearchRule = Literal["launchable", "every", "tp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSearch:
-    """Which sizes to look at. `every` takes each legal plan, `launchable` those that `engine` can launch as one server;
-    `tp` is seed 001's rule (S23): dimensions that are not given stay at tp = ep = devices and moe_dp = 1, and tp alone
-    is searched when nothing is given."""
+    """`every`: each legal plan; `launchable`: as one server of `engine`; `tp`: seed 001's rule (S23).
+
+    Under `tp`, dimensions not given are tp = ep = devices and moe_dp = 1; with none given only tp is searched."""
 
     rule: SearchRule = "every"
     engine: str | None = None  # whose rule `launchable` follows; None: no engine, and every legal plan
@@ -54,7 +55,7 @@ def searched_by(size: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChoice:
-    """A plan to look at; `illegal` says why it cannot be, where it was asked for by its sizes."""
+    """`illegal` says why it cannot be, where its sizes were asked for."""
 
     plan: Plan
     illegal: str | None = None
@@ -63,8 +64,7 @@ class PlanChoice:
 def choices_of_sizes(
     model: ModelSpec, instance_sizes: Sequence[int], search: PlanSearch
 ) -> tuple[tuple[int, PlanChoice], ...]:
-    """(devices, plan) of every instance size. A plan that only repeats a smaller one of the same search is left out,
-    and so is one that is illegal at this size because it is a plan of another."""
+    """(devices, plan) by instance size, without plans that repeat smaller ones."""
     sizes, found = sorted(set(instance_sizes)), set[Plan]()
     kept: list[tuple[int, PlanChoice]] = []
     for size in sizes:
@@ -79,9 +79,9 @@ def choices_of_sizes(
 
 
 def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tuple[PlanChoice, ...]:
-    """Every plan that the search asks for. Illegal ones are left out unless one of their sizes was named.
+    """Illegal plans are left out unless a size was named.
 
-    Where the engine can launch none of the legal plans of these sizes, all of them are taken."""
+    Where the engine launches none of these, all are taken."""
     if num_devices < 1:
         raise InputError(f"`num_devices` must be at least 1, not {num_devices}")
     _check_sizes(search)
@@ -116,7 +116,7 @@ def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engin
 
 
 def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
-    """Why this plan cannot be, or None. KV heads replicate where tp is larger than they are many."""
+    """KV heads replicate where tp exceeds them."""
     if plan.language_devices != num_devices:
         prompts = f" x pcp {plan.pcp}" if plan.pcp > 1 else ""
         return (
@@ -141,7 +141,7 @@ def holds_shares(group: LayerGroup) -> bool:
 
 
 def divides_prompts(group: LayerGroup) -> bool:
-    """Whether groups of devices can compute shares of a prompt in this layer: each token by itself, to every key."""
+    """True where each token is computed by itself, against every key."""
     return all(
         isinstance(mixer, GroupedQueryAttention | LatentAttention) and getattr(mixer, "chosen_block", 1) == 1
         for mixer in group.mixers
@@ -149,9 +149,7 @@ def divides_prompts(group: LayerGroup) -> bool:
 
 
 def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
-    """Why these ranks cannot hold shares of one context; states of one size stay as they are.
-
-    A draft beside the model has the same ranks."""
+    """Linear states cannot be shared. A draft has the same ranks."""
     if plan.dcp == 1:
         return None
     sizes = []
@@ -168,7 +166,7 @@ def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
 
 
 def _undivided_prompt(model: ModelSpec, plan: Plan) -> str | None:
-    """Why a prompt's tokens cannot be divided: states pass from token to token, entries are made of several."""
+    """States pass from token to token; compressed entries are made of several."""
     if plan.pcp == 1:
         return None
     if all(map(divides_prompts, (*model.layers, *model.draft_groups))):
@@ -185,7 +183,7 @@ def _unhalved_batch(model: ModelSpec, plan: Plan) -> str | None:
 
 
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
-    """Name what tensor parallelism cannot deal out, of a model or of one that drafts on the same ranks."""
+    """Parts that tensor parallelism cannot divide, drafts included."""
     drafting = () if model.draft_model is None else model.draft_model.layers
     whose = [(group, "") for group in model.layers] + [(group, " of the model that drafts") for group in drafting]
     for group, owner in whose:
@@ -235,7 +233,7 @@ def powers_of_two(largest: int) -> tuple[int, ...]:
 
 
 def _splits(group: int) -> tuple[int, ...]:
-    """Powers of two up to a group of devices, and the group itself: engines split experts over all of it."""
+    """Powers of two, and the group: engines split experts over all of it."""
     return tuple(sorted({*powers_of_two(group), group}))
 
 

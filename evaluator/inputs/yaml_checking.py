@@ -1,4 +1,4 @@
-"""A YAML file against its declaration: a fault is one sentence with file, line and key, and what is allowed."""
+"""Checks YAML against its declaration: one sentence with file, line, key and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
-"""YAML and JSON that a user wrote, in bounded time and memory: whatever is wrong with it is one sentence."""
+"""Reads a user's YAML or JSON in bounded time and memory; a fault is one sentence."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DEEPEST = 32
 _SHOWN = 80
 
 
 def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = None) -> str:
-    """The text of a file of at most `largest_bytes`. No more of it is ever read, because a device has no size."""
+    """Never reads more than `largest_bytes`: a device has no end."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -61,16 +61,24 @@ def parse_yaml(text: str, where: str) -> object:
         raise InputError(f"{where}: not a YAML file: {error}") from error
 
 
+def parse_mapping(text: str, where: str) -> dict[str, Any]:
+    """The content of a file that comes with the program; tests hold each to the declaration of such files."""
+    content = parse_yaml(text, where)
+    if not isinstance(content, dict):
+        raise TypeError(f"{where} is no mapping")
+    return content
+
+
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping that is being read. Of a mapping: the keys so far, and whether one comes next."""
+    """An open list or mapping, with its keys and whether one comes next."""
 
     keys: set[str] | None
     at_key: bool = True
 
 
 def _refuse_odd(events: Iterable[Any], where: str) -> None:
-    """Refuse nesting without end, and a key that stands twice in a mapping: the last one would win in silence."""
+    """Endless nesting, and repeated keys, of which the last would win in silence."""
     import yaml
 
     outer: list[_Open] = []

@@ -1,4 +1,4 @@
-"""Measured points of serving: what deployment each is, what we predict for it, and how far off that is."""
+"""Measured points of serving: their deployments, predictions, and errors."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Deployment:
         return self.model.routed
 
 
-NO_MODE = "not known whether prefill and decode are apart"
+NO_MODE = "not known whether it is disaggregated"
 
 
 def deployment_of(record: MeasurementRecord) -> Deployment:

@@ -1,5 +1,4 @@
-"""Limits that no server of a point's devices can pass, by the figures of their data sheets: no prediction, no
-efficiency; and how many requests an instance holds that is asked for everything at once, which its memory decides."""
+"""Limits by data sheets alone: impossible measurements, and requests that memory holds."""
 
 from __future__ import annotations
 
@@ -20,10 +19,15 @@ if TYPE_CHECKING:
 TOO_MANY_BYTES = "faster than the data sheet's memory reads the weights and keys of a step"
 TOO_MANY_OPERATIONS = "more operations than the data sheet's peak"
 TOO_FAST_PROMPTS = "prompts faster than the data sheet's peak"
+TOO_LARGE = "weights that leave less than a twentieth of the devices' memory"
+LARGEST_WEIGHTS = 0.95  # of memory: a runtime's context, its buffers for collectives and activations take the rest
 
 
 def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | None:
-    """The rule by which no server can have measured these values (ms, tokens/s, by name without statistic), or None."""
+    """The rule that excludes these values (ms, tokens/s, without statistic)."""
+    weights = _weight_bytes(deployment.model, deployment.precision, deployment.plan)
+    if weights > LARGEST_WEIGHTS * deployment.device.memory_bytes:
+        return TOO_LARGE
     step = metrics.get("tpot_exclusive_ms", metrics.get("decode_step_ms"))
     if step is not None and 1e-3 * step < least_step_s(deployment):
         return TOO_MANY_BYTES
@@ -35,10 +39,9 @@ def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | No
 
 
 def least_step_s(deployment: Deployment) -> float:
-    """Seconds that memory takes to read, once, what a decode step needs: weights that one token visits, embeddings left
-    out, and the keys and values of every user, at the mean length that sequences have.
+    """Reading once what a decode step needs: visited weights without embeddings, and everybody's keys at mean length.
 
-    Left out, so that the bound is a low one: further experts that other tokens visit, activations, collectives."""
+    A low bound: without other experts, activations and collectives."""
     plan, model, precision = deployment.plan, deployment.model, deployment.precision
     shortest = deployment.client.shortest if deployment.client else 1.0
     length = shortest * (deployment.input_length + 0.5 * deployment.output_length)
@@ -74,7 +77,7 @@ def _tokens(deployment: Deployment) -> float:
 
 
 def _operations(deployment: Deployment, tokens: float) -> float:
-    """Of products with weights: two for each that a token visits. Attention, head and embedding are left out."""
+    """Two per visited weight; without attention, head and embedding."""
     model = deployment.model
     ends = model.vocab_size * model.hidden_size * (1 if model.tie_word_embeddings else 2)
     return 2.0 * (parameter_count(model).active - ends) * tokens
@@ -93,7 +96,7 @@ def _requests_per_s(deployment: Deployment, metrics: Mapping[str, float]) -> flo
 
 
 def _prompt_operations_per_s(deployment: Deployment, metrics: Mapping[str, float]) -> float:
-    """While prompts are computed: a batch of them from the start to its last token, or one until its first token."""
+    """While prompts are computed: a batch to its last token, or one to its first."""
     shortest = deployment.client.shortest if deployment.client else 1.0
     one = _operations(deployment, shortest * deployment.input_length)
     if "prefill_latency_ms" in metrics:
@@ -114,46 +117,45 @@ def _rate(device: DeviceProfile, name: str) -> float:
     return rates.get(linear_format(name).compute) or rates.get("fp16") or rates["bf16"]
 
 
-FREE_SHARE = 0.9  # of what weights leave, for keys and values: the engines' default
+# The engines' default: the share of what weights leave that keys and values take (TensorRT-LLM's
+# `free_gpu_memory_fraction`); under vLLM the share of all memory that both take (`gpu_memory_utilization`).
+MEMORY_SHARE = 0.9
 LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
 HALF_BYTES = 2.0
 
 
 def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
-    """Requests in flight on all replicas where each reserves `tokens` of keys and values to its end.
+    """Over all replicas, each reserving `tokens` to its end.
 
-    Left out: activations, the runtime's own memory, blocks that are not full."""
-    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, device, precision, plan, tokens)))
+    Left out: activations, runtime memory, part-filled blocks."""
+    free = MEMORY_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, precision, plan, free, tokens)))
 
 
 def seats_in_memory(deployment: Deployment) -> int | None:
-    """Requests of one replica that its memory holds at once, where more are asked; None where it holds all.
+    """A replica's requests that memory holds, where more are asked; None: all.
 
-    Engines admit requests while blocks are left, so one counts at its mean length; those of a batch, which all end
-    together, at their last. Weights that do not fit say nothing, and nor does TensorRT-LLM, whose checkpoints bring
-    narrow keys that rows do not state."""
+    One counts at its mean length, since engines admit while blocks are left; those of a batch at their last. None also
+    where weights do not fit, and for TensorRT-LLM, whose checkpoints bring narrow keys that rows do not state."""
     if (deployment.engine or "").startswith("trtllm"):
         return None
+    model, precision, plan = deployment.model, deployment.precision, deployment.plan
+    memory, weights = deployment.device.memory_bytes, _weight_bytes(model, precision, plan)
+    vllm = (deployment.engine or "vllm").startswith("vllm")
+    free = MEMORY_SHARE * memory - weights if vllm else MEMORY_SHARE * (memory - weights)
     grown = deployment.output_length * (1.0 if deployment.batched else 0.5)
-    held = _held(
-        deployment.model,
-        deployment.device,
-        deployment.precision,
-        deployment.plan,
-        deployment.input_length + grown,
-    )
+    held = _held(model, precision, plan, free, deployment.input_length + grown)
     return held if 0 < held < deployment.users_of_replica else None
 
 
-def _held(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
-    """Requests of so many tokens in what weights leave to one replica; below 1 where they leave too little."""
-    free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
+def _held(model: ModelSpec, precision: Precision, plan: Plan, free: float, tokens: float) -> int:
+    """In the free bytes of a replica; below 1: too few."""
     one = sum(group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, tokens) for group in model.layers)
     return int(free / (one / plan.pp)) if one else LARGEST_PLANNED_BATCH
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:
-    """Of one device: experts by how they are split, ends in 16 bits, mixers in theirs, all else as linears."""
+    """A device's: experts by their split, ends in 16 bits, mixers in theirs, the rest as linears."""
     expert = sum(
         group.count * group.mlp.experts * group.mlp.expert_weights(model.hidden_size)
         for group in model.layers

@@ -1,4 +1,4 @@
-"""Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded."""
+"""Measurements' models and formats by the catalogue's names. Downloads nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FORMATS: Mapping[str, str] = {
 
 
 class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
-    """Why a point cannot be predicted; `rule` is what is counted."""
+    """Why a point cannot be predicted; `rule` is counted."""
 
     def __init__(self, rule: str, detail: str = "") -> None:
         super().__init__(detail or rule)
@@ -57,7 +57,7 @@ class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, n
 
 
 def measured_model(name: str | None) -> tuple[str, ModelSpec]:
-    """(name in the catalogue, shapes) of what a measurement calls its model. Raises Unmatched."""
+    """(catalogue name, shapes). Raises Unmatched."""
     if name is None:
         raise Unmatched("model not stated")
     found = _found(name)
@@ -97,11 +97,10 @@ def measured_precision(
     experts: object = None,
     name: str = "",
 ) -> Precision:
-    """Formats of linears and experts, where a table names them apart, or of both as `stated`.
+    """Of linears and experts, or both as `stated`.
 
-    What quantises a checkpoint decides where names are too coarse: FP8 of a model that is published with a scale a
-    block is that, and so is FP8 of a model in 16 bits whose publisher has such a checkpoint of the same `name`, too;
-    MXFP4 experts stay so; NVFP4 of a mixture of experts is as its file says of each class, where it has one."""
+    A checkpoint decides where names are coarse: FP8 is by blocks if the model is, or if its publisher has such a twin
+    of a 16-bit `name`. MXFP4 experts stay; NVFP4 mixtures follow their file's classes."""
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
     twin, mixers = _eight_bit_twin(name), None
@@ -122,11 +121,10 @@ def measured_precision(
 
 
 def _four_bits(model: ModelSpec) -> Precision:
-    """The classes of an NVFP4 model as its file says; of a mixture of experts else routed experts alone.
+    """As the file says; else only routed experts of a mixture, as in most files.
 
-    So most files have it. Shared experts of DeepSeek-R1-FP4 and Kimi-K2.5-NVFP4 are in four bits, too, but measured
-    products of four bits take three times those of 16 where a device holds few of their columns, and servers run them
-    beside routed experts: points that name no such file are nearer without."""
+    Shared experts of DeepSeek-R1-FP4 and Kimi-K2.5-NVFP4 are in four bits, too. Measured four-bit products of few
+    columns take three times those of 16 bits, so without a named file points are nearer without."""
     if "NVFP4" not in {model.native_linear, model.native_experts}:
         routed = any(isinstance(one.mlp, MoeMlp) for one in model.layers)
         return Precision(linear="BF16" if routed else "NVFP4", experts="NVFP4")
@@ -141,10 +139,10 @@ def _four_bits(model: ModelSpec) -> Precision:
 
 @lru_cache(maxsize=512)
 def _eight_bit_twin(name: str) -> ModelSpec | None:
-    """The checkpoint that a model's publisher names like it, with FP8 behind.
+    """The publisher's checkpoint of that name with FP8 behind.
 
-    Source: tools/automation/config.env of github.com/ai-dynamo/aiconfigurator (771d1b0) serves Qwen/Qwen3-32B-FP8 where
-    its tables say Qwen3-32B and fp8."""
+    Source: tools/automation/config.env of github.com/ai-dynamo/aiconfigurator (771d1b0) serves Qwen/Qwen3-32B-FP8
+    where its tables say Qwen3-32B and fp8."""
     twin = f"{name}-FP8"
     return load_model(twin)[1] if twin in list_models() else None
 

@@ -1,4 +1,4 @@
-"""The content key of a measured point: what makes two points the same, wherever they stand."""
+"""Content keys of measured points: equal points, wherever they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def key_of(record_: MeasurementRecord, extra: str) -> str:
 
 
 def shared_parts(record_: MeasurementRecord) -> Parts:
-    """The canonical text of what points of a record's setting share, cut where extra, moment and metrics stand."""
+    """Canonical text of a setting, cut where extra, moment and metrics go."""
     return _parts(_values_of(record_))
 
 
@@ -42,7 +42,7 @@ _scalars = operator.itemgetter(*_SCALARS)
 
 
 def key_of_values(values: Mapping[str, Any], extra: str) -> str:
-    """As content_key of the record says it; texts of what many points share are made once."""
+    """As content_key; shared texts are made once."""
     return key_between(_parts(values), extra, moment_text(values["measured_at"]), numbers_text(values["metrics"]))
 
 
@@ -54,7 +54,7 @@ def _parts(values: Mapping[str, Any]) -> Parts:
 
 
 def key_between(parts: Parts, extra: str, moment: str, numbers: str) -> str:
-    """The key of the point with these varying texts; `extra` is JSON, the others are canonical."""
+    """`extra` is JSON, the others are canonical."""
     first, second, third, last = parts
     written = canonical(extra) if extra != "{}" else '"{}"'
     return hashlib.sha256(f"{first}{written}{second}{moment}{third}{numbers}{last}".encode()).hexdigest()
@@ -70,7 +70,7 @@ _GAP = "\0"  # which canonical texts escape
 
 @functools.lru_cache(maxsize=65_536, typed=True)  # typed: 1, 1.0 and true are one key of a dictionary
 def _around(*shared: Any) -> Parts:  # noqa: ANN401  scalars, and what follows them
-    """The canonical text, cut at the parts that vary, in the order of the alphabet."""
+    """Cut at the varying parts, alphabetically."""
     *scalars, prefill, decode, definitions = shared
     parts = dict(zip(_SCALARS, map(scalar_text, scalars), strict=True)) | {
         "": '"MeasurementRecord"',
@@ -85,12 +85,12 @@ def _around(*shared: Any) -> Parts:  # noqa: ANN401  scalars, and what follows t
 
 
 def numbers_text(values: Mapping[str, float]) -> str:
-    """As canonical has it; names of metrics are our own, and need no escape."""
+    """Canonical; metrics' names are ours and need no escape."""
     return "{" + ",".join(f'"{name}":{number_text(float(value))}' for name, value in sorted(values.items())) + "}"
 
 
 def number_text(value: float) -> str:
-    """A number as canonical has it: a whole one without a point."""
+    """Canonical: whole numbers without a point."""
     return str(int(value)) if value.is_integer() and value < WHOLE else repr(value)
 
 

@@ -1,4 +1,4 @@
-"""Predictions of measured points: values of the probes that `evaluate` makes of their scenarios."""
+"""Predictions of measured points, from probes as `evaluate` makes them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ LookUp = Callable[[CaptureRequest], OperatorSet]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The scenario and the batch size that are evaluated for one point.
-
-    `prompts` is the scenario of the instances that take prompts, where sides are apart."""
+    """One point's scenario and batch size; `prompts` is its prefill pool's scenario."""
 
     scenario: Scenario
     batch_size: int  # of one replica and pipeline stage: the fullest; the largest where sides are apart
@@ -66,7 +64,7 @@ def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProf
 
 
 def evaluated(asked: Iterable[Asked], captured: LookUp | None = None) -> Evaluations:
-    """Every scenario that its serving model covers, at all batch sizes that are asked of it."""
+    """Only those that their serving model covers, at all sizes asked."""
     return {
         scenario: Evaluated(block=evaluate_scenario(scenario, np.asarray(sizes), operators_of(scenario, captured)))
         for scenario, sizes in sizes_of(asked).items()
@@ -109,7 +107,7 @@ def _known(request: CaptureRequest) -> OperatorSet:
 
 
 def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Values:
-    """Every metric of a point that its probes have, by name without a statistic; nothing where they are refused."""
+    """By name without a statistic; nothing where refused."""
     probe, lengths = probes.get(asked.scenario), lengths_of(deployment, knowledge)
     if probe is None or (asked.prompts is not None and asked.prompts not in probes):
         return {}
@@ -162,7 +160,7 @@ def _of_tokens(deployment: Deployment, probe: Probe, size: int) -> Values:
 
 
 def _of_requests(deployment: Deployment, named: int, output: float, probe: Probe, size: int) -> Values:
-    """A closed loop: every user gets its output once an end-to-end time.
+    """Each user gets its output once an end-to-end time.
 
     Clients measure means; a probe's answers have the named length."""
     ttft, tpot = probe.value("ttft_ms", size), probe.value("tpot_exclusive_ms", size)

@@ -1,4 +1,4 @@
-"""The value of predictions for a choice: end-to-end errors, orders of deployments, and what choosing by them costs."""
+"""The worth of predictions for a choice: errors, orders, and regret."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MS = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How well an order by predicted tokens/s/device tells the measured one, in the mean over `groups` of points.
+    """Order by tokens/s/device, averaged over `groups`.
 
-    The regret is what the best by prediction lacks of the measured best, in percent."""
+    Regret: percent that the predicted best lacks of the measured best."""
 
     kendall_tau: float
     regret: float
@@ -29,9 +29,9 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Predictions of some points as a whole: ours, or a peer's where it has both latencies.
+    """Predictions of some points, ours or a peer's.
 
-    `plans` are groups at equal users, which differ in nothing else."""
+    `plans` are groups of equal concurrency that differ in nothing else."""
 
     rows: int
     e2e: Figures
@@ -41,29 +41,29 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The end-to-end milliseconds of one point, measured and predicted."""
+    """End-to-end ms of a point, measured and predicted."""
 
     point: Comparison
     measured_ms: float
     predicted_ms: float
 
     def rates(self) -> tuple[float, float]:
-        """(measured, predicted) tokens/s/device of a closed loop: every user gets its output once a request's time."""
+        """(measured, predicted) tokens/s/device of a closed loop."""
         point = self.point
         scale = MS * point.users * point.output_length / point.num_devices
         return scale / self.measured_ms, scale / self.predicted_ms
 
 
 def ranking_agreement(comparisons: Iterable[Comparison]) -> tuple[float, int] | None:
-    """Mean Kendall tau of predicted against measured tokens/s/device, and how many groups of points it is over.
+    """Mean Kendall tau, and number of groups.
 
-    Points of a group differ only in plan or batch; a group has three points at least."""
+    Points of a group differ in plan or batch alone; at least three."""
     found = _choices(_wholes(comparisons, "ours"), least=LEAST_OF_A_RANKING)
     return None if found is None else (found.kendall_tau, found.groups)
 
 
 def standing_of(comparisons: Sequence[Comparison], whose: Whose) -> Standing | None:
-    """Where predictions of these points stand; None where there is no point with both latencies."""
+    """None without a point that has both latencies."""
     wholes = list(_wholes(comparisons, whose))
     e2e = figures(one.predicted_ms / one.measured_ms - 1.0 for one in wholes)
     if e2e is None:
@@ -105,14 +105,14 @@ def _choices(wholes: Iterable[_Whole], *, least: int, equal_users: bool = False)
 
 
 def _regret(rates: Sequence[tuple[float, float]]) -> float:
-    """Percent of the best measured rate that the best predicted one lacks."""
+    """Percent of the best measured rate."""
     # Measured 100 and 80 tokens/s, predicted 70 and 90: the second is chosen, 20 % are lost.
     chosen = max(rates, key=lambda rate: rate[1])[0]
     return 100.0 * (1.0 - chosen / max(measured for measured, _ in rates))
 
 
 def kendall_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau-b: agreement of two orders, corrected for ties (Kendall 1945). None where one order is all ties."""
+    """Tau-b, corrected for ties (Kendall 1945). None where one order is all ties."""
     left, right = (np.asarray(side, dtype=np.float64) for side in zip(*pairs, strict=True))
     upper = np.triu_indices(left.size, 1)
     one = np.sign(left[:, None] - left[None, :])[upper]

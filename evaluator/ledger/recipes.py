@@ -1,4 +1,4 @@
-"""Launch flags and clients behind measured points, where the recipe of a source is public: recipes.yaml."""
+"""Public launch flags and clients behind measured points: recipes.yaml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = "recipes.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The features of a point that choose its recipe's flags."""
+    """Features that choose a recipe's flags."""
 
     point_id: str
     engine: str | None
@@ -33,7 +33,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """The flags that a recipe sets; None is the engine's own choice."""
+    """None: the engine's own choice."""
 
     client: Client | None = None
     token_budget: int | None = None
@@ -61,7 +61,7 @@ def flags_of(served: Served) -> Flags:
 
 
 def _generated(served: Served) -> Flags:
-    """The flags of a launch that a generator wrote for its own benchmarks, where the point is of one."""
+    """A generator's, where the point is one of its benchmarks."""
     generated = _recipes()["generated"]
     if re.match(generated["point_ids"], served.point_id) is None:
         return Flags()

@@ -1,4 +1,4 @@
-"""Whether runs of today are worse than those of before: means of logarithms, with intervals that repeats earn."""
+"""Whether today's runs are worse, by means of logs with intervals from repeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Logs = Sequence[float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One metric of one setting: from `before` to `after`, medians of runs; `least` to `most` holds the change."""
+    """One metric of one setting, `before` to `after` by medians, within `least` to `most`."""
 
     setting: str
     metric: str
@@ -35,7 +35,7 @@ class Change:
 
 
 def is_rate(metric: str) -> bool:
-    """Whether more is better: rates; times are better when they are short."""
+    """More is better for rates, less for times."""
     return "_per_s" in metric
 
 
@@ -45,11 +45,10 @@ _ROUNDING = 1e-9  # of logarithms: nearer predictions are the same
 
 
 def changes_of(sides: Mapping[tuple[str, str], tuple[Logs, Logs]], exact: Exact = _MEASURED) -> list[Change]:
-    """A change for each (setting, metric) from its runs' logarithms before and after, the worst first.
+    """From logs before and after, the worst first.
 
-    The variance of a setting is that of its own runs and that of all settings, weighed by their numbers of runs. Of all
-    that is called worse or better, at most a twentieth is by chance (Benjamini and Hochberg, 1995). What is `exact`
-    does not spread: a change between two predictions is what it is."""
+    A setting's variance is its own and all settings', weighed by runs. At most a twentieth of verdicts is by chance
+    (Benjamini and Hochberg, 1995). `exact` sides do not spread."""
     shared = {metric: _shared(sides, metric) for metric in {metric for _, metric in sides}}
     tested = {key: _tested(*sides[key], *shared[key[1]], exact) for key in sides}
     sure = _sure({key: test.chance for key, test in tested.items() if test is not None})
@@ -73,14 +72,14 @@ def _squares(logs: Logs) -> float:
 
 
 def _shared(sides: Mapping[tuple[str, str], tuple[Logs, Logs]], metric: str) -> tuple[float, int]:
-    """The variance of repeated runs of a metric over all settings, and how many degrees of freedom it has."""
+    """Over all settings, with degrees of freedom."""
     groups = [logs for (_, name), pair in sides.items() if name == metric for logs in pair]
     freedom = sum(len(logs) - 1 for logs in groups)
     return (sum(map(_squares, groups)) / freedom if freedom else 0.0), freedom
 
 
 def _tested(before: Logs, after: Logs, shared: float, freedom: int, exact: Exact) -> _Test | None:
-    """The difference of means, and the chance of one as large without a cause; None where no run was repeated."""
+    """And the chance of such a difference without a cause; None without repeats."""
     difference = fmean(after) - fmean(before)
     if all(exact):
         return _Test(difference, None, 0, 1.0 if abs(difference) < _ROUNDING else 0.0)
@@ -101,7 +100,7 @@ def _chance(difference: float, error: float, freedom: int) -> float:
 
 
 def _sure(chances: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
-    """Keys whose change is kept when at most 1 - SURE of those kept may be by chance."""
+    """Of those kept, at most 1 - SURE may be by chance."""
     ordered = sorted(chances, key=lambda key: chances[key])
     kept = [at for at, key in enumerate(ordered, 1) if chances[key] <= (1 - SURE) * at / len(ordered)]
     return set(ordered[: max(kept, default=0)])
@@ -134,7 +133,7 @@ def _percent(log_ratio: float) -> float:
 
 
 def student_within(t: float, freedom: int) -> float:
-    """The share of Student's distribution within +-t (Abramowitz and Stegun, Handbook, 26.7.3 and 26.7.4)."""
+    """Student's share within +-t (Abramowitz and Stegun, Handbook, 26.7.3 and 26.7.4)."""
     freedom = min(freedom, _MOST_FREEDOM)
     angle = math.atan(t / math.sqrt(freedom))
     cosine, odd = math.cos(angle), freedom % 2

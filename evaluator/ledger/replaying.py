@@ -52,7 +52,7 @@ def played_or_why(log: MeasuredLog, captured: LookUp | None = None) -> PlayedLog
 
 def replayed_scenario(deployment: Deployment) -> Scenario:
     if deployment.prefill_plan is not None or deployment.mode != "aggregated":
-        raise Unmatched("log of a server whose sides are apart")
+        raise Unmatched("log of a disaggregated server")
     return scenario_of(deployment, "known")
 
 

@@ -1,4 +1,4 @@
-"""The one translation of a measured point into scenarios: as somebody would ask about it, and as much as is known."""
+"""Measured points as scenarios: as asked, and as known."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def scenario_of(
     engine: EngineProfile | None = None,
     serving_model: str | None = None,
 ) -> Scenario:
-    """The scenario that is evaluated for a point. Where its sides are apart, it is that of the instances that generate.
+    """Of a disaggregated point, the decode pool's.
 
-    As asked, it is what a question can say: model, plan, formats, mean lengths, a public token budget. As known, it has
-    the source's client and launch, too. The engine is the one fitted without the point's device and model, unless
-    `engine` or another `serving_model` takes its place."""
+    As asked: model, plan, formats, mean lengths, a public token budget. As known: also the source's client and launch.
+    The engine is fitted without the point's pair, unless `engine` or `serving_model` is given."""
     return _scenario(deployment, knowledge, engine, serving_model, PHASES[deployment.mode], deployment.plan)
 
 
@@ -46,7 +45,7 @@ def prompts_scenario_of(
 
 
 def lengths_of(deployment: Deployment, knowledge: Knowledge) -> tuple[int, int]:
-    """Prompt and output as the scenario states them: nominal beside a known client, else their means."""
+    """Nominal beside a known client, else means."""
     mean = _mean_share(deployment) if knowledge == "asked" else 1.0
     return max(1, round(mean * deployment.input_length)), max(1, round(mean * deployment.output_length))
 
@@ -96,7 +95,7 @@ def _scenario(  # noqa: PLR0917  one of each
 
 
 def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:
-    """Who asked, as far as the source says so; None for whom the engine usually serves."""
+    """As far as the source says; None: the engine's usual one."""
     client = deployment.client
     if deployment.batched:  # nobody comes back, so nobody drifts
         return replace(client or engine.client, shortest=client.shortest if client else 1.0, prompts_per_user=1)

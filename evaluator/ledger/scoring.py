@@ -1,6 +1,6 @@
-"""Errors of predictions against measured points: which points count, figures of errors, regions, rankings.
+"""Errors of predictions: which points count, figures, regions, rankings.
 
-Exclusions are rules with names and counts. None of them looks at a prediction."""
+Exclusions are counted rules that see no prediction."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LENGTH_REGIONS = ((2047, "input < 2k"), (6143, "input 2k-6k"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One measured value beside its prediction (and a peer's, where the file has one), in the metric's unit."""
+    """In the metric's unit, perhaps with a peer's."""
 
     knowledge: Knowledge  # whether the point was evaluated as asked, or as known
     metric: str
@@ -90,7 +90,7 @@ def region_of(value: float, regions: Sequence[tuple[int, str]], last: str) -> st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Errors of a group, in percent. The bias is the median signed error."""
+    """Percent; the bias is the median signed error."""
 
     median_ape: float
     mean_ape: float
@@ -115,7 +115,7 @@ def figures(errors: Iterable[float]) -> Figures | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exclusion:
-    """Points that a rule takes out, or points that a rule repairs and keeps."""
+    """Points that a rule takes out, or repairs."""
 
     rule: str
     rows: int
@@ -124,7 +124,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usable:
-    """The records that count, and how many each rule took out."""
+    """And counts by rule."""
 
     records: tuple[MeasurementRecord, ...]
     excluded: tuple[Exclusion, ...]
@@ -133,14 +133,14 @@ class Usable:
 
 
 def setting_of(record: MeasurementRecord) -> str:
-    """A digest of what was run, without what was measured: repeated runs share it, and no last digit moves it."""
+    """A digest of what was run; repeats share it."""
     return content_key(replace(record, key="", source="", metrics={}, definitions={}, extra="{}", measured_at=None))
 
 
 def by_setting(records: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
-    """The records in an order that follows from their content alone; last digits of measured values do not move it.
+    """By content alone, without last digits.
 
-    Some sources state one run under several names or sizes: the last name and the smallest size come first."""
+    Runs stated twice: the last name and smallest size come first."""
     ordered = sorted(
         records, key=lambda one: (one.num_devices or 0, setting_of(one), sorted(one.metrics.items()), one.key)
     )
@@ -148,9 +148,9 @@ def by_setting(records: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
 
 
 def usable(records: Iterable[MeasurementRecord]) -> Usable:
-    """Apply the rules in order; a record is counted at the first rule that takes it out.
+    """Each record counts at the first rule that takes it out.
 
-    The records come back by their settings, whatever the order of their rows was."""
+    Sorted by setting."""
     kept: list[MeasurementRecord] = []
     counts: Counter[str] = Counter()
     seen: Seen = defaultdict(list)
@@ -190,7 +190,7 @@ def _drafted(record: MeasurementRecord) -> bool:
 
 
 def _seen_before(record: MeasurementRecord, seen: Seen) -> bool:
-    """Whether an earlier record has the same settings and values; tables state them in more or fewer digits."""
+    """Same settings and values, in more or fewer digits."""
     names, values = zip(*sorted(record.metrics.items()), strict=True)
     lengths = (record.input_length, record.output_length)
     what: tuple[object, ...] = (record.device, record.mode, *lengths, record.concurrency or record.request_rate, names)
@@ -214,7 +214,7 @@ def _ttft_share(record: MeasurementRecord) -> float:
 
 
 def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
-    """(pairs further apart than TWIN_RATIO, pairs) among full rows with identical settings."""
+    """(pairs further apart than TWIN_RATIO, pairs) of full rows with equal settings."""
     groups: dict[tuple[object, ...], list[MeasurementRecord]] = defaultdict(list)
     for record in records:
         if len(record.metrics) > 1:

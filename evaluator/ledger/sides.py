@@ -1,4 +1,4 @@
-"""Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form."""
+"""Measured disaggregated points: a probe of each pool, joined in closed form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Probe(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The probes of both sides, decode batches from 1 to `most`; `seats` are those of one decode replica."""
+    """Decode batches from 1 to `most`; `seats` are a decode replica's."""
 
     prompts_scenario: Scenario
     prefill_plan: Plan
@@ -46,9 +46,9 @@ class Sides:
 
 
 def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> Values:
-    """Two sides, in closed form over one probe of each: the decode probe whose users are nearest to the point's.
+    """By the decode probe nearest to the point's concurrency.
 
-    Times and rates are of requests of the client's mean length, as those of answered pairs are."""
+    Of requests of mean length, as answered pairs are."""
     size, pair = decoding_of(deployment, lengths, sides)
     tpot, output = sides.tokens.value("tpot_exclusive_ms", size), mean_length(_engine(sides).client) * lengths[1]
     whole = pair.ttft_ms + max(output - 1.0, 0.0) * tpot
@@ -77,7 +77,7 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
 
 
 def prefill_side_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[PrefillSide, PairLoad]:
-    """The instances that take prompts, and the load, at the client's mean lengths."""
+    """With the load, at mean lengths."""
     prompts, engine = sides.prompts, _engine(sides)
     mean = mean_length(engine.client)
     receiving = receiving_ms(engine.request_ms, engine.handover_ms)
@@ -107,7 +107,7 @@ def _engine(sides: Sides) -> EngineProfile:
 
 
 def transfer_of(deployment: Deployment, sides: Sides) -> float:
-    """Milliseconds to move a prompt's keys and values between instances, at the line rate where a source states it."""
+    """Milliseconds, at the stated line rate if any."""
     plan, link = sides.prefill_plan, deployment.device.links[0]
     prompt = sides.prompts_scenario.workload.input_length or 0
     moved = transfer_bytes(deployment.model, kv_cache_bits(deployment.precision), prompt)

@@ -1,8 +1,8 @@
-"""Where a series of measurements changed its level: a constant in pieces, in logarithms, with as few pieces as pay.
+"""Where a series changed its level: piecewise constant in logs, with as few pieces as pay.
 
-A least-squares fit by dynamic programming over days (Jackson et al., An algorithm for optimal partitioning of data on
-an interval, 2005). A step pays when it saves more than a penalty: the noise's variance by the logarithm of their
-number (Yao, Estimating the number of change-points via Schwarz' criterion, 1988)."""
+Least squares by dynamic programming (Jackson et al., An algorithm for optimal partitioning of data on an interval,
+2005). A step pays beyond the noise's variance times the log of their number (Yao, Estimating the number of
+change-points via Schwarz' criterion, 1988)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LevelStep(NamedTuple):
 
 
 def level_steps(values: Sequence[float], weights: Sequence[float] | None = None) -> list[LevelStep]:
-    """Find where a series of positive values, one a day, stepped. A value weighs as many runs as it stands for."""
+    """A positive value a day, weighing as its number of runs."""
     logs = np.log(np.asarray(values, dtype=np.float64))
     weighed = np.ones_like(logs) if weights is None else np.asarray(weights, dtype=np.float64)
     if len(logs) < 2 * _LEAST_DAYS:
@@ -48,12 +48,12 @@ def level_steps(values: Sequence[float], weights: Sequence[float] | None = None)
 
 
 def _noise(logs: Floats) -> float:
-    """The deviation of a day, from differences between neighbours: a step is in one of them alone."""
+    """A day's deviation, from neighbours: a step is in one difference alone."""
     return float(_NORMAL * np.median(np.abs(np.diff(logs))) / math.sqrt(2))
 
 
 def _without_spikes(logs: Floats, noise: float) -> Floats:
-    """Days that are far from the median of the five around them pull by no more than what is usual."""
+    """Days far from the median of five pull no more than usual."""
     padded = np.pad(logs, 2, mode="edge")
     around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
     return np.clip(logs, around - _WIDEST * noise, around + _WIDEST * noise)

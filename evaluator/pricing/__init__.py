@@ -1,1 +1,1 @@
-"""Operators to seconds and bytes: cost families, steps, memory."""
+"""Operators to seconds and bytes."""

@@ -1,10 +1,9 @@
-"""The calibrated family: operators priced by the fitted kernels of a device. Not the fit (evaluator.calibration) and
-not the step."""
+"""Prices operators by a device's fitted kernels (fitted in evaluator.calibration)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from evaluator.pricing.collectives import reach
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.mixer_work import chained, padding_of
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 HOPPER = frozenset({"h100_sxm", "h200_sxm"})  # whose kernels its devices have
@@ -45,8 +45,7 @@ PLAIN_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibratedCost:
-    """Seconds from a device's calibration. `routing` says which measured distribution of tokens over experts is
-    priced."""
+    """`routing`: the measured distribution over experts to price."""
 
     profile: DeviceProfile
     calibration: Calibration
@@ -110,11 +109,10 @@ class CalibratedCost:
         }[operator.kind](operator, sums)
 
     def _inside_another(self, operator: Operator) -> bool:
-        """Whether a measured kernel of another operator already does this one's work.
+        """A measured kernel of another operator already does this work.
 
-        The experts' kernel holds the quantisation and activation between its products. Products hold the quantisation
-        of their input, too, but theirs is taken out: the step fuses most of it into norms. An engine that does not
-        has them `apart`."""
+        The experts' kernel includes quantisation and activation. Products' quantisation is taken out, since the step
+        fuses most of it into norms; an engine that does not has it `apart`."""
         inside = self.calibration.includes
         if operator.kind in {"quantise", "activation"}:
             of_experts = "experts" in operator.label and "shared" not in operator.label and not operator.per_expert
@@ -174,8 +172,10 @@ class CalibratedCost:
         )
 
     def _own_launch(self, name: str) -> float:
-        """Share of a product's fixed time that is its own: narrow products were measured with the launches of their
-        quantisation, which the step has as operators or fused into norms; 16-bit products were not."""
+        """A product's own share of its fixed time.
+
+        Narrow products were measured with their quantisation's launches, which the step has elsewhere; 16-bit ones
+        were not."""
         plain = f"{name.partition('.')[0]}.bf16"
         whole = "quantise" not in self.calibration.includes or "quantise" in self.calibration.apart
         if whole or plain not in self.calibration.kernels:
@@ -225,10 +225,10 @@ class CalibratedCost:
         return KindSeconds(matrix=parts.compute * share, memory=memory * share, overhead=parts.overhead * share)
 
     def _padded_experts_s(self, experts: ExpertExtents) -> float:
-        """Seconds in which tiles of padded rows go through the cache on chip, however few tokens there are.
+        """Tiles of padded rows pass through the on-chip cache, however few tokens there are.
 
-        vLLM 0.11.1 to 0.13 lays out rows for every local expert and runs DeepGEMM's contiguous kernel over all of them,
-        which loads the tiles that it does not compute (vLLM's pull requests 26197, 29346, 39331)."""
+        vLLM 0.11.1 to 0.13 runs DeepGEMM's contiguous kernel over rows for every local expert, and loads uncomputed
+        tiles (vLLM's pull requests 26197, 29346, 39331)."""
         if self.expert_rows == 0 or (self.calibration.carried_from or self.calibration.device) not in HOPPER:
             return 0.0
         # 128 experts of 4,096 x 768, gate, up and down: 128 x 2 x 3 x 4,096 x 768 = 2.4e9 bytes, 0.39 ms on 132 units.
@@ -333,7 +333,7 @@ def _plainly(kernel: str) -> str:
 
 
 def _faster(choices: Sequence[Parts]) -> Parts:
-    """At every batch the parts of the kernel with the least time: engines choose theirs by size, too."""
+    """By batch: engines choose by size, too."""
     best = choices[0]
     for other in choices[1:]:
         slower = other.total() >= best.total()

@@ -1,11 +1,10 @@
-"""Seconds of collectives over the interconnect grid: latency and bandwidth terms of ring, tree and direct algorithms.
+"""Latency and bandwidth of ring, tree and direct algorithms over the interconnect grid.
 
-Algorithms: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
-Left out: contention between groups, and the ramp of small messages (calibrated devices measure both)."""
+Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005. Left out:
+contention between groups, and the ramp of small messages (calibrated devices measure both)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2, prod
 
 import numpy as np
@@ -14,20 +13,21 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, OperatorKind
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLink:
-    """The link that joins a group: effective bytes/s of one device, and the latency of one hop."""
+    """Effective bytes/s of a device, and the latency of a hop."""
 
     bandwidth_bytes_per_s: float
     latency_s: float
 
 
 def link_of_group(device: DeviceProfile, group_size: int, stride: int, *, whole: bool = False) -> GroupLink:
-    """The innermost grid dimension whose sub-grid spans the whole group decides.
+    """The innermost dimension whose sub-grid holds the group.
 
-    A full mesh gives a group of g of its n members g - 1 of its n - 1 links; with `whole` all of them."""
+    A full mesh gives g of n members g - 1 of n - 1 links; `whole`: all."""
     span = (group_size - 1) * stride + 1
     for dimension in reversed(range(len(device.grid))):
         if span <= prod(device.grid[dimension:]) or dimension == 0:
@@ -50,8 +50,7 @@ def _mesh_share(link: Link, members: int, group_size: int) -> float:
 def transfer_seconds(
     kind: OperatorKind, extents: CollectiveExtents, link: GroupLink, payload: FloatArray
 ) -> FloatArray:
-    """Seconds on the wire for a device's own payload: the buffer reduced, the shard gathered, the bytes moved by an
-    all-to-all."""
+    """`payload` is the buffer reduced, the shard gathered, or the bytes of an all-to-all."""
     group, latency, bandwidth = extents.group_size, link.latency_s, link.bandwidth_bytes_per_s
     hops = min(group - 1, log2(group))
     match kind:
@@ -72,10 +71,10 @@ def transfer_seconds(
 
 
 def reach(profile: DeviceProfile, group_size: int, stride: int) -> tuple[Link, int]:
-    """The slowest link a group crosses and how many grid levels it spans.
+    """The slowest link crossed, and grid levels spanned.
 
-    The grid lists extents outermost first; a group of `group_size` devices, `stride` apart, stays inside the innermost
-    dimensions whose product holds group_size x stride devices. A group beyond the grid uses the outermost link."""
+    The group stays inside the innermost dimensions that hold group_size x stride devices; beyond the grid it uses the
+    outermost link."""
     if not profile.links:
         raise InputError(
             f"device {profile.name} has no links, so a group of {group_size} cannot communicate",

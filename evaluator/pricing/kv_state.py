@@ -1,8 +1,6 @@
-"""Parts of a cache: entries a token, entries of several tokens, and states of one size whatever the length."""
+"""Parts of a cache: entries by token or several tokens, and states of constant size."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from evaluator.inputs.model import (
     Mixer,
     StateSpace,
 )
+from store.light_dataclass import dataclass
 
 BLOCK_TOKENS = 128
 STATE_NUMBER_BYTES = 4.0  # of tokens that are no entry yet
@@ -28,8 +27,7 @@ HALF_BYTES = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvState:
-    """One part of a layer's cache on one device: `entry_bytes` for every `ratio` tokens, of the last `window` tokens
-    only where there is one, and `request_bytes` however long the request."""
+    """`entry_bytes` for every `ratio` of the last `window` tokens (None: all), and `request_bytes` a request."""
 
     entry_bytes: float = 0.0
     ratio: int = 1
@@ -48,16 +46,15 @@ class KvState:
 
 @SameObjects
 def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
-    """The parts of the cache of one layer on one of `tp` devices, of all that mixes tokens in it."""
+    """On one of `tp` devices, of all mixers."""
     return tuple(state for mixer in group.mixers for state in _states_of(mixer, group.window, kv_bits, tp))
 
 
 def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> tuple[KvState, ...]:
-    """The parts of the cache of one mixer.
+    """KV heads replicate where devices outnumber them.
 
-    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA and every indexer's
-    keys, which are in FP8 whatever the rest is in. A linear state is in 32 bits, the tokens before it that the next
-    convolution needs in 16."""
+    Every device holds MLA's whole latent and indexers' keys (FP8 whatever the rest is). Linear states are in 32 bits,
+    the tokens that the next convolution needs in 16."""
     if isinstance(attention, LatentAttention):
         # Kernels that gather keep the rotated part in 16 bits; scales of the rest are left out.
         rope_bits = kv_bits if attention.chosen_keys is None else 16
@@ -86,9 +83,9 @@ def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> t
 
 
 def _compressed_states(attention: CompressedAttention, window: int | None, kv_bits: int) -> tuple[KvState, ...]:
-    """A window of tokens, entries of several, keys of the indexer in FP4, and tokens that are no entry yet.
+    """A window, entries, the indexer's FP4 keys, and tokens that are no entry yet.
 
-    Of the latter and of their shares, as many as an entry sees are kept in 32 bits."""
+    Of those and their shares, as many as an entry sees are kept in 32 bits."""
     rope = attention.rope_head_dim
     entry = ((attention.head_dim - rope) * kv_bits + rope * 16) / 8
     states = [KvState(entry_bytes=entry, window=window)]

@@ -1,7 +1,6 @@
-"""Bytes on the fullest device: weights, KV cache in blocks, peak activations. Whether that fits is a question's
-business.
+"""Bytes on the fullest device: weights, KV cache in blocks, peak activations.
 
-Left out: fragmentation, communication buffers, CUDA graphs, the allocator's slack (that is what a reserve is for)."""
+Left out, and covered by a reserve: fragmentation, communication buffers, CUDA graphs, the allocator's slack."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ Paging = Literal["per_request", "pooled"]
 def weight_bytes(
     operators: OperatorSet, *, drafting: bool, modules: int = 1, encoder: OperatorSet | None = None
 ) -> int:
-    """Weights of the fullest pipeline stage's devices. MTP modules are loaded only where they are used (`drafting`),
-    all `modules` of them, with one table of embeddings; and so is an image encoder."""
+    """Of the fullest pipeline stage. All `modules` of MTP are loaded if `drafting`, with one embedding table."""
     chosen = [*operators.operators, *(encoder.operators if encoder is not None else ())]
     if drafting:
         chosen += operators.draft_operators
@@ -58,11 +56,10 @@ def kv_bytes(
     paging: Paging,
     drafting: bool,
 ) -> FloatArray:
-    """KV cache on the fullest device of `requests` requests of `tokens` tokens each (arrays that broadcast).
+    """On the fullest device, of `requests` requests of `tokens` tokens.
 
-    Sliding-window layers keep their window only; states of one size are kept once a request. Ranks of decode context
-    parallelism keep every n-th token. `per_request` paging rounds each request up to whole blocks; `pooled` rounds the
-    sum, as upstream does."""
+    Windows keep only themselves; constant states are kept once a request. Decode context parallelism keeps every n-th
+    token. `per_request` paging rounds each request up to blocks; `pooled` the sum, as upstream does."""
     groups = (*model.layers, *model.draft_groups)
     pooled = paging == "pooled"
     per_layer = []
@@ -91,7 +88,6 @@ def _with_drafts(model: ModelSpec, counts: list[int]) -> list[int]:
 
 
 def transfer_bytes(model: ModelSpec, kv_bits: int, prompt_tokens: float) -> float:
-    """KV cache and states of one prompt over the whole instance, each head once. Windows are moved as far as they are
-    kept, and those of a model that drafts are, too."""
+    """One prompt over the whole instance, each head once; windows as far as kept, drafters included."""
     drafting = () if model.draft_model is None else model.draft_model.layers
     return sum(group.count * layer_bytes(group, kv_bits, 1, prompt_tokens) for group in (*model.layers, *drafting))

@@ -1,20 +1,19 @@
-"""Two micro-batches of a step: rows of one half travel to experts and back while the other half computes.
+"""Two micro-batches: half of a step exchanges expert rows while the other computes.
 
-Source: vLLM's design of dual batch overlap (docs.vllm.ai/en/stable/design/dbo), whose schedule of a layer runs
-attention of one half beside the dispatch of the other, experts beside dispatch, experts and attention beside
-gathering; SGLang's two-batch overlap is of the same parts. Thresholds are vLLM's. Left out: devices' units that
-communication takes from products, and that layers without an exchange are halved, too."""
+Source: vLLM's dual batch overlap (docs.vllm.ai/en/stable/design/dbo): attention runs beside dispatch, experts beside
+dispatch and gathering; SGLang's two-batch overlap is alike. Thresholds are vLLM's. Left out: units that communication
+takes from products, and halving of layers without an exchange."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
 from evaluator.graph.sums import BatchSums
+from store.light_dataclass import dataclass
 
 LEAST_TOKENS: Mapping[str, int] = {"prefill": 512, "decode": 32}  # of a step with prompts, of one without
 Parts = Sequence[tuple[Sequence[Operator], BatchSums]]
@@ -23,7 +22,7 @@ _DISPATCH, _EXPERTS, _GATHER = ".mlp.dispatch", ".mlp.expert", ".mlp.gather"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalvedLayer:
-    """Operators of one kind of layer, by part of the step: what travels out, experts, what travels back, all else."""
+    """One kind of layer, by part: dispatch, experts, gathering, the rest."""
 
     attention: Parts
     dispatch: Parts
@@ -35,7 +34,7 @@ class HalvedLayer:
 
 
 def layers_of(parts: Parts) -> tuple[Parts, tuple[HalvedLayer, ...]]:
-    """Operators of no layer that exchanges rows, and those layers with halves of their sums: each operator once."""
+    """Layers that exchange rows, with halves of their sums, apart from all other operators."""
     listed = [(tuple(operators), sums) for operators, sums in parts]
     names = dict.fromkeys(
         one.label.partition(_DISPATCH)[0] for operators, _ in listed for one in operators if _DISPATCH in one.label
@@ -63,7 +62,7 @@ def _layer(name: str, parts: Sequence[tuple[tuple[Operator, ...], BatchSums]]) -
 
 
 def hidden(attention: FloatArray, dispatch: FloatArray, experts: FloatArray, gather: FloatArray) -> FloatArray:
-    """Seconds that both halves of a layer save, from those of one half."""
+    """Seconds saved by both halves of a layer, from those of one."""
     # A 6, D 2, E 3, G 4 ms: max(6, 2) + max(3, 2) + max(3, 4) + max(6, 4) = 19 of 2 x 15, so 11 are saved.
     beside = ((attention, dispatch), (experts, dispatch), (experts, gather), (attention, gather))
     return np.asarray(sum(np.minimum(computing, sent) for computing, sent in beside))

@@ -1,7 +1,6 @@
-"""Kernels of sparse attention, linear states and images: what they do beside an operator's FLOPs and bytes.
+"""Work of mixers beyond FLOPs and bytes: padded tiles, and steps in turn for a request or query.
 
-They pad tiles, and take steps after each other for one request or query. Fits (tools.mixer_kernels) and steps both call
-these functions."""
+Fits (tools.mixer_kernels) call these functions, too."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def padding_of(operator: Operator) -> float:
 
 
 def chained(operator: Operator, sums: BatchSums, units: int) -> FloatArray | float:
-    """Steps in a row of each kernel of the kind, on a device of so many compute units."""
+    """Steps in turn of each kernel."""
     sequences = np.maximum(sums.sequences, 1.0)
     if operator.kind in _SCANS:
         heads = 1 if operator.attention is None else operator.attention.query_heads
@@ -56,12 +55,12 @@ def chained(operator: Operator, sums: BatchSums, units: int) -> FloatArray | flo
 
 
 def scan_chain(tokens: FloatArray, heads: FloatArray, units: int) -> FloatArray:
-    """Chunks of a sequence of so many tokens; heads of all sequences beyond the compute units wait."""
+    """Chunks of a sequence; heads beyond the compute units wait."""
     return np.asarray(np.ceil(tokens / SCAN_CHUNK) * np.maximum(1.0, heads / units))
 
 
 def choice_chain(scores: FloatArray, queries: FloatArray, units: int) -> FloatArray:
-    """Parts of a query's scores, which one unit reads; queries beyond the units wait."""
+    """Parts of a query's scores, one unit each; queries beyond the units wait."""
     return np.asarray(scores / CHOSEN_SCORES * np.maximum(1.0, queries / units))
 
 

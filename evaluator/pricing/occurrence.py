@@ -1,12 +1,11 @@
-"""Seconds of one occurrence of an operator: the step's sums that it sees, its padding, its loop over experts.
+"""Seconds of one occurrence: the sums it sees, its padding, its loop over experts.
 
-How tokens fall on the experts of one device. Physical: routing is independent and even, so E[touched] =
-El (1 - (1 - k/E)^T). Upstream: each rank deals its assignments to experts 0, 1, 2 ... in turn and the device is rank 0,
-which at small batch holds them all."""
+Physical: routing is independent and even, so E[touched] = El (1 - (1 - k/E)^T). Upstream: each rank deals assignments
+to experts 0, 1, 2 ..., and the device is rank 0, which at small batches holds all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,19 +14,20 @@ from evaluator.graph.operators import Affine, ExpertExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import Short
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertLoad:
-    """`touched` experts on the device, each with `tokens` tokens; expectations under even routing."""
+    """`touched` experts with `tokens` tokens each; expectations."""
 
     touched: FloatArray
     tokens: FloatArray
 
 
 def expert_loads(extents: ExpertExtents, group_tokens: FloatArray, convention: Convention) -> tuple[ExpertLoad, ...]:
-    """One load under even routing; two under upstream's dealing (experts with one token more, and the others)."""
+    """One under even routing; two under upstream's dealing, where some experts get one token more."""
     if convention == "upstream":
         return _dealt(extents, group_tokens)
     share = extents.experts_per_token / extents.experts
@@ -55,7 +55,7 @@ def touched_experts(extents: ExpertExtents, group_tokens: FloatArray, convention
 
 
 def exchanged_share(extents: ExpertExtents, group_tokens: FloatArray, convention: Convention) -> FloatArray:
-    """Share of a rank's rows that cross the wire in an all-to-all: the larger of sent and received."""
+    """The larger of a rank's sent and received rows."""
     ranks = extents.ranks
     if convention == "physical":
         return np.full_like(group_tokens, (ranks - 1) / ranks)
@@ -65,7 +65,7 @@ def exchanged_share(extents: ExpertExtents, group_tokens: FloatArray, convention
 
 
 def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> KindSeconds:
-    """One occurrence of an operator, its loop over touched experts included."""
+    """With its loop over touched experts."""
     seen = seen_by(operator, sums, cost.load)
     if operator.experts is not None and operator.experts.role == "rows":
         return _of_all_rows(operator, operator.experts, cost, seen)
@@ -96,9 +96,9 @@ def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> Ki
 
 
 def seen_by(operator: Operator, sums: BatchSums, load: float = 1.0) -> BatchSums:
-    """The sums as an operator sees them: within its window, its share of them, of the requests that it runs for.
+    """Its window, its share, and its requests.
 
-    Experts and what is sent to them see `load` times the tokens: all wait for the busiest device."""
+    Experts see `load` times the tokens: all wait for the busiest device."""
     seen = sums.within(operator.attention.window) if operator.attention is not None else sums
     if operator.shares > 1:
         seen = replace(seen, pairs=seen.pairs / operator.shares, keys=seen.keys / operator.shares)

@@ -1,13 +1,11 @@
-"""Seconds of forward steps, for many batches at once: total, split by kind, and the slowest pipeline stage.
+"""Seconds of forward steps over many batches, by kind, and the slowest pipeline stage.
 
-Each operator is priced once per distinct number of tokens (or rows of logits) and gathered; only attention sees
-every batch."""
+Operators are priced once per distinct number of tokens (or logits); only attention sees every batch."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -19,6 +17,7 @@ from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts, hidden, layers_of
 from evaluator.pricing.occurrence import operator_seconds
+from store.light_dataclass import dataclass
 
 _ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced
 _BATCHES_TOGETHER = 1_024  # up to here calls cost more than arithmetic
@@ -27,8 +26,7 @@ _TOO_FEW_TO_SORT = 256  # below, pricing every element costs less than finding e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """Seconds by kind (first axis, in the order of cost.KINDS) of each batch, and of the slowest pipeline stage
-    alone."""
+    """By kind (first axis, as cost_model.KINDS) and batch; the slowest stage alone."""
 
     kinds: FloatArray
     slowest_stage: FloatArray
@@ -48,7 +46,7 @@ Beside = tuple[OperatorSet, BatchSums] | None  # operators that run in the same 
 
 
 def step_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums, *, beside: Beside = None) -> StepTimes:
-    """Times of steps whose batches are all of this set's trace. Arrays of one or two dimensions that broadcast."""
+    """All batches are of this trace; one or two dimensions."""
     if operator_set.micro_batches > 1:
         times = halved_seconds([(operator_set.operators, sums)], cost, LEAST_TOKENS[operator_set.trace])
         return times if beside is None else times + _seconds(_also(beside), 1, cost)
@@ -60,7 +58,7 @@ def _also(beside: Beside) -> list[tuple[Sequence[Operator], BatchSums]]:
 
 
 def halved_seconds(parts: Parts, cost: CostModel, least: int) -> StepTimes:
-    """Times of steps in two micro-batches, those of fewer than `least` tokens as one; a pipeline has one stage."""
+    """Below `least` tokens a step is not halved. A pipeline has one stage."""
     whole = _seconds(parts, 1, cost)
     rest, layers = layers_of(parts)
     kinds, saved = _seconds(rest, 1, cost).kinds, np.zeros_like(whole.slowest_stage)
@@ -89,10 +87,9 @@ def mixed_step_seconds(
     *,
     beside: Beside = None,
 ) -> StepTimes:
-    """Times of steps that hold prefills and decodes: everything is packed but attention, which engines launch apart.
+    """Prefills and decodes are packed except for attention, launched apart.
 
-    Kamath et al., "POD-Attention", 2024, section 2: today's engines run prefill and decode attention one after the
-    other."""
+    Kamath et al., "POD-Attention", 2024, section 2: engines run prefill and decode attention in turn."""
     packed, prefilling = _by_phase(prefill_set.operators)
     _, decoding = _by_phase(decode_set.operators)
     parts = [(packed, prefills + decodes), (prefilling, prefills), (decoding, decodes)]
@@ -111,9 +108,9 @@ def mixed_stage_seconds(
     *,
     index: NDArray[np.int64],
 ) -> FloatArray:
-    """The slowest pipeline stage of mixed steps alone, where step i holds the prefills i and the decodes `index[i]`.
+    """The slowest stage of step i: prefills i and decodes `index[i]`.
 
-    What mixed_step_seconds gives, for many steps (one dimension) that share few batches of decodes."""
+    As mixed_step_seconds, for many steps that share few decode batches."""
     if prefill_set.micro_batches > 1:
         chosen = decodes.mapped(lambda array: array[index])
         return mixed_step_seconds(prefill_set, decode_set, cost, prefills, chosen).slowest_stage
@@ -190,9 +187,9 @@ class _Table:
     def add_together(
         self, operators: tuple[Operator, ...], cost: PricesTogether, values: FloatArray, active: FloatArray | None
     ) -> None:
-        """Every occurrence of several operators that see the same extent: to the bit what `add` gives one by one.
+        """Operators of one extent, to the bit as `add` one by one.
 
-        A single value is priced twice: einsum adds up one column in another order than several."""
+        A single value is priced twice: einsum sums one column in another order than several."""
         extent = values.reshape(-1) if values.size > 1 else np.repeat(values, 2)
         counts, everywhere = _counts(operators)
         seconds = cost.plain_seconds(operators, extent)
@@ -212,7 +209,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Operators that depend on one extent: those that may be priced together, and the others."""
+    """Of one extent: those priced together, and the rest."""
 
     by_tokens: bool  # else by rows of logits
     plain: tuple[Operator, ...]
@@ -221,7 +218,7 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """Operators by what decides their time: those that attend, and those of one extent."""
+    """Attention apart from operators of one extent."""
 
     attention: tuple[Operator, ...]
     alike: tuple[_Alike, ...]
@@ -245,7 +242,7 @@ def _sorted(operators: tuple[Operator, ...]) -> _Sorted:
 
 
 class _Part:
-    """Operators over the batches they see, those that depend on one extent alone priced once per distinct value."""
+    """Prices operators of one extent once per distinct value."""
 
     def __init__(self, operators: Sequence[Operator], sums: BatchSums, stages: int, cost: CostModel) -> None:
         self._sums, self._cost = sums, cost
@@ -269,8 +266,7 @@ class _Part:
 
 
 class _Tabulated:
-    """Operators that depend on tokens alone (or on rows of logits alone), priced at the distinct values of that
-    extent."""
+    """Priced at the distinct values of tokens (or logits)."""
 
     def __init__(self, alike: _Alike, extent: FloatArray, stages: int, cost: CostModel) -> None:
         values, self._index = _distinct(extent)
@@ -319,7 +315,7 @@ def _is_plain(operator: Operator) -> bool:
 
 
 def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]:
-    """The distinct values and where each element finds its own; None where tabulating every element is as good."""
+    """With each element's place; None where tabulating all is as good."""
     largest = float(extent.max()) if extent.size else 0.0
     whole = extent.astype(np.int64)
     if extent.size < _TOO_FEW_TO_SORT or not np.array_equal(whole, extent):

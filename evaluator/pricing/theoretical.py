@@ -1,4 +1,4 @@
-"""The theoretical family: a roofline on data-sheet rates times efficiencies, plus a static cost a launch.
+"""A roofline on data-sheet rates times efficiencies, plus a cost per launch.
 
 t = max(matrix / peak + vector / peak, bytes / bandwidth) + static. Left out: tile quantisation, overlap of launches,
 contention."""
@@ -6,7 +6,7 @@ contention."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import GroupLink, link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.occurrence import exchanged_share, touched_experts
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 # What a product in a missing dtype is widened to, narrowest first. Integers and floats of one width are not
@@ -38,8 +39,7 @@ def _line(form: Affine, other: Affine = ZERO) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheoreticalCost:
-    """Prices operators on a device by its effective peak rates. Sixteen-bit work runs at the fp16 figure, as the
-    family's profiles say."""
+    """Sixteen-bit work runs at the fp16 figure, as the family's profiles say."""
 
     device: DeviceProfile
     convention: Convention = "physical"
@@ -53,7 +53,7 @@ class TheoreticalCost:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Nothing beyond what `said` says of the dtypes in use."""
+        """Empty: `said` covers dtypes in use."""
         return ()
 
     def said(self, operators: Iterable[Operator]) -> Iterable[str]:
@@ -95,9 +95,9 @@ class TheoreticalCost:
         )
 
     def plain_seconds(self, operators: Sequence[Operator], extent: FloatArray) -> FloatArray:
-        """The same for many operators that move no experts and are no collectives: [kind, operator, batch], at once.
+        """[kind, operator, batch] of operators without experts or collectives.
 
-        Their work must depend on that extent alone: on tokens, or on rows of logits."""
+        Work must depend on that extent alone: tokens, or logits."""
         constant, slope, rates, static = (
             _lines(self, operators) if isinstance(operators, tuple) else self.lines_of(operators)
         )
@@ -130,7 +130,7 @@ class TheoreticalCost:
         return constant, slope, np.asarray(rates)[:, :, None], static
 
     def link_of(self, operator: Operator, extents: CollectiveExtents) -> GroupLink:
-        """The link that a collective goes over. Upstream sends to the next stage over every link of a device."""
+        """Upstream sends to the next stage over all links of a device."""
         whole = self.convention == "upstream" and operator.kind == "send_receive"
         return link_of_group(self.device, extents.group_size, extents.stride, whole=whole)
 

@@ -1,4 +1,4 @@
-"""Serving formulas: from step times to TTFT, TPOT, makespan."""
+"""From step times to TTFT, TPOT and makespan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
         PairLoad,
         PairTimes,
         PrefillSide,
+        burst_ms,
+        first_token_ms,
+        left_over_ms,
         moving_bytes_per_s,
+        others_load,
         pair_of_users,
         pair_times,
         queueing_ms,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, repeated, request_sums
 from evaluator.inputs.model import Span
 from evaluator.inputs.workloads.workload import new_prompt_tokens
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 

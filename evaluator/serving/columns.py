@@ -1,4 +1,4 @@
-"""Columns that serving models share: the prefill step of a full wave and the decode step, each with its split."""
+"""Shared columns: a full wave's prefill step and the decode step, with splits."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def gained_tokens(run: Run) -> float:
 
 
 def decode_periods(run: Run, serving_cost_s: float) -> tuple[StepTimes, Columns]:
-    """The expected decode step, and its quantiles over random compositions and ages of the batch (none for fixed
-    lengths)."""
+    """Expected step, and quantiles over compositions and ages of the batch (none for fixed lengths)."""
     if not isinstance(run.source, MixedLengths):
         return decode_period(run, serving_cost_s), {}
     source = run.source.deviating((0.0, *QUANTILES.values()))

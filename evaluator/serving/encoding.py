@@ -1,9 +1,8 @@
-"""Images of prompts: the encoder's step, its time beside prefill steps, and what it keeps in memory.
+"""Images: the encoder's step, time beside prefill, memory.
 
-An engine encodes the images of a prompt in the step that begins to prefill it, in one batch with those of all prompts
-that begin there; other prompts and decodes of the step wait. Their embeddings are kept until the prompt is prefilled.
-Where requests arrive, vLLM's budget spreads the images of one prompt over its steps; loops and formulas leave that out.
-Left out: caches of encoded images over requests."""
+Images are encoded in the step that begins their prefill, in one batch; others in the step wait. Embeddings stay until
+the prompt is prefilled. vLLM's budget spreads a prompt's images over steps where requests arrive; loops and formulas
+leave that out, and caches of encoded images."""
 
 from __future__ import annotations
 
@@ -29,9 +28,9 @@ MOST_TOGETHER = 256  # images of a step that are tabulated; more take as much lo
 
 
 def encoding(run: Run, prompts: ArrayLike) -> Beside:
-    """The encoder over the images of so many prompts that begin in a step.
+    """Of prompts that begin in a step.
 
-    None where prompts have none, and where devices of their own encode them."""
+    None without images, or where devices of their own encode."""
     images = run.scenario.workload.images
     if images is None or run.scenario.plan.encoder_devices:
         return None
@@ -40,13 +39,13 @@ def encoding(run: Run, prompts: ArrayLike) -> Beside:
 
 
 def on_busiest_rank(images: Images, count: FloatArray, ranks: int) -> FloatArray:
-    """Images of a step that one rank sees: all where ranks share weights, else those of the rank that has most."""
+    """All where ranks share weights, else the busiest rank's."""
     # 5 images over 4 ranks: 2 on the busiest one.
     return count if images.split == "weights" else np.ceil(count / ranks - 1e-9)
 
 
 def encoded_images(workload: Workload) -> float:
-    """Images of a prompt that are encoded: of those in the prefix cache, keys and values are there already.
+    """Cached images have their keys already.
 
     Distributions with images have no prefix cache (evaluator.evaluate)."""
     if workload.images is None:
@@ -80,11 +79,10 @@ def spreads_images(scenario: Scenario) -> bool:
 
 
 def images_a_step(scenario: Scenario, token_budget: int) -> float:
-    """Images that one step encodes at most.
+    """vLLM: tokens of the model's budget, at least one image (docs.vllm.ai, vllm.v1.core.encoder_cache_manager,
+    compute_mm_encoder_budget).
 
-    vLLM's encoders have a budget a step of as many tokens as the language model, and of one image at least, which a
-    prompt's part of a step ends at (docs.vllm.ai, vllm.v1.core.encoder_cache_manager, compute_mm_encoder_budget).
-    SGLang and TensorRT-LLM encode all images of a prompt when it begins."""
+    SGLang and TensorRT-LLM encode all of a prompt's images when it begins."""
     images = scenario.workload.images
     if images is None or scenario.plan.encoder_devices or not spreads_images(scenario):
         return inf
@@ -103,9 +101,7 @@ def encoder_table(run: Run, token_budget: int) -> FloatArray:
 
 
 def with_encoder_bytes(run: Run, sums: BatchSums, activations: FloatArray) -> FloatArray:
-    """Activations of a prefill step with the embeddings of its images beside them.
-
-    Where the encoder's step needs more, those."""
+    """With embeddings, or the encoder's step where it needs more."""
     images = run.scenario.workload.images
     if images is None:
         return activations

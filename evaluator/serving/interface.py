@@ -6,7 +6,6 @@ memory, and the columns that all phases have, are not theirs (evaluator.evaluate
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 Columns = Mapping[str, NDArray[Any]]  # of a probe block, by name; what a phase has not is left out
 

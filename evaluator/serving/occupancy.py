@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from evaluator.serving.encoding import with_encoder_bytes
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.waves.chunked import prompts_a_step
+from store.light_dataclass import dataclass
 
 Charge = Literal["full", "mean"]
 

@@ -1,13 +1,16 @@
 """Prefill instances and decode instances apart, in closed form over one stored row of each side.
 
-The SQL of questions says the same (queries/waits.sql), and tests hold both to each other."""
+The rule is a few functions of numbers or of arrays of them. The SQL of questions says the same (queries/waits.sql), and
+tests hold both to each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
+
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,13 +101,11 @@ def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> Pair
         return None
     slot = 0.5 * decode.tpot_ms * decode.tokens_per_step
     unqueued = prefill.alone_ms + load.transfer_ms + prefill.request_ms + slot
-    others = max(rate * (unqueued + answer) - 1.0, 0.0) / (rate * (unqueued + answer))
-    wait = queueing_ms(others * offered, prefill.service_ms)
+    servers = float(prefill.servers)
+    wait = queueing_ms(others_load(rate, unqueued + answer, prefill.service_ms, servers), prefill.service_ms)
     users = rate * (unqueued + wait + answer)
-    # 9.22 users on 2 servers of 100 ms: 100 x (9.22 / 2 - 1) / 2 = 181 ms.
-    burst = prefill.service_ms * max(0.5 * (users / prefill.servers - 1.0), 0.0)
-    first = 1.0 / load.prompts_per_user
-    ttft = unqueued + (1.0 - first) * wait + first * burst
+    burst = burst_ms(users, prefill.service_ms, servers)
+    ttft = first_token_ms(unqueued, wait, burst, 1.0 / load.prompts_per_user)
     return PairTimes(
         requests_per_s=1e3 * rate,
         users=users,
@@ -135,6 +136,32 @@ def queueing_ms(load: _Numbers, service_ms: _Numbers) -> _Numbers:
     tokens of measured pairs 20 % too soon (docs/reference/accuracy.md). Source: Pollaczek 1930, Khinchine 1932."""
     # Busy half of the time, 100 ms a prompt: 0.5 x 0.5 / 0.5 x 100 = 50 ms.
     return 0.5 * load / (1.0 - load) * service_ms
+
+
+def others_load(rate: _Numbers, request_ms: _Numbers, service_ms: _Numbers, servers: _Numbers) -> _Numbers:
+    """The share of time that a server is busy with prompts of the others of `rate` x `request_ms` users."""
+    # 8 / s of 1.125 s are 9 users, on 2 servers of 100 ms: 8 others of 9, 8 / 9 x 8 x 0.1 / 2 = 0.356.
+    return _positive(rate * request_ms - 1.0) * service_ms / (servers * request_ms)
+
+
+def burst_ms(users: _Numbers, service_ms: _Numbers, servers: _Numbers) -> _Numbers:
+    """The mean wait of first requests, which come all at once."""
+    # 9.22 users on 2 servers of 100 ms: 100 x (9.22 / 2 - 1) / 2 = 181 ms.
+    return 0.5 * service_ms * _positive(users / servers - 1.0)
+
+
+def left_over_ms(users: _Numbers, served: _Numbers, rate: _Numbers) -> _Numbers:
+    """The wait of users of whom so many are accounted for: the others wait where prompts keep the prefill side busy."""
+    # 13 users where 9 were found, 8 requests a second: the other 4 wait 4 / 8 = 0.5 s.
+    return _positive(users - served) / rate
+
+
+def first_token_ms(unqueued_ms: _Numbers, wait_ms: _Numbers, burst_ms: _Numbers, first_share: _Numbers) -> _Numbers:
+    return unqueued_ms + (1.0 - first_share) * wait_ms + first_share * burst_ms
+
+
+def _positive(value: _Numbers) -> _Numbers:
+    return 0.5 * (value + abs(value))
 
 
 def moving_bytes_per_s(link_bytes_per_s: float) -> float:
@@ -192,9 +219,8 @@ def pair_of_users(
 
 def _with_queue(found: PairTimes, prefill: PrefillSide, load: PairLoad, users: float) -> PairTimes:
     answer = found.e2e_ms - found.ttft_ms
-    # 13 users where 9 were found, 8 requests a second: the other 4 wait 4 / 8 = 0.5 s.
-    waiting = max(1e3 * (users - found.users) / found.requests_per_s, 0.0)
-    burst = prefill.service_ms * max(0.5 * (users / prefill.servers - 1.0), 0.0)
+    waiting = left_over_ms(users, found.users, 1e-3 * found.requests_per_s)
+    burst = burst_ms(users, prefill.service_ms, float(prefill.servers))
     first = 1.0 / load.prompts_per_user
     ttft = found.ttft_ms + (1.0 - first) * waiting + first * (burst - found.burst_ms)
     return replace(

@@ -1,4 +1,4 @@
-"""Times of the phases of a scenario for every batch size: prefill waves, decode steps, chunks beside decodes."""
+"""Times of phases for every batch size: waves, decode steps, chunks beside decodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepT
 
 
 def wave_times(run: Run, sums: Sequence[BatchSums]) -> StepTimes:
-    """One wave: its steps one after the other, with the MTP module's own pass over the prompts."""
+    """Its steps in turn, with MTP's pass over the prompts."""
     operators = run.operators["prefill"]
     steps = [
         with_reading(
@@ -54,13 +54,13 @@ def wave_times(run: Run, sums: Sequence[BatchSums]) -> StepTimes:
 
 
 def as_waves(run: Run, wave: StepTimes) -> WaveTimes:
-    """Times of waves that follow each other. Upstream lets none enter while one is in the pipeline."""
+    """Upstream lets none enter while one is in the pipeline."""
     slowest = wave.total if run.scenario.convention == "upstream" else wave.slowest_stage
     return WaveTimes(total=wave.total, slowest_stage=slowest)
 
 
 def decode_period(run: Run, serving_cost_s: float) -> StepTimes:
-    """One engine step of a micro-batch, with its MTP drafts, the pipeline's bubble and the serving cost as overhead."""
+    """A micro-batch's step with drafts, the pipeline's bubble, and the serving cost as overhead."""
     step = decode_step_times(run, run.batch_sizes.astype(np.float64))
     period = pipeline_period(step, run.scenario.plan.pp, run.scenario.convention)
     # A step of 8 ms, 2.5 in the slowest of 4 stages, serving cost 1: period 4 x 2.5 = 10, overhead 10 - 8 + 1 = 3 ms.
@@ -70,8 +70,7 @@ def decode_period(run: Run, serving_cost_s: float) -> StepTimes:
 
 
 def decode_step_times(run: Run, requests: FloatArray) -> StepTimes:
-    """A decode step of `requests` requests in one micro-batch; MTP drafts follow, the first over all tokens of the
-    step."""
+    """MTP drafts follow, the first over all tokens of the step."""
     operators, drafts = run.operators["decode"], run.scenario.workload.mtp_tokens
     sums = run.source.decodes(requests, 1 + drafts)
     step = step_seconds(operators, run.cost, sums)

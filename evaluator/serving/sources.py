@@ -1,4 +1,4 @@
-"""The batches of a scenario's workload: one length, or a distribution."""
+"""Batches of a workload: one length, or a distribution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _spans(model: ModelSpec) -> tuple[Span, ...]:
 def _fixed_lengths(
     workload: Workload, replicas: int, convention: Convention, windows: tuple[Span, ...]
 ) -> FixedLengths | None:
-    """The source of a workload whose requests are all alike; of a distribution none, which keeps much of itself."""
+    """None for a distribution, which keeps much of itself."""
     single = _single_lengths(workload)
     if single is None:
         return None
@@ -50,7 +50,7 @@ def _fixed_lengths(
 def mixed_lengths(
     workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[Span, ...]
 ) -> MixedLengths:
-    """One source for all plans and phases of a distribution: what it has composed and packed is used again."""
+    """Shared by plans and phases: what it has composed and packed is used again."""
     return MixedLengths(
         bins=_with_tiers(workload),
         hit_rate=workload.kept_share(),
@@ -63,7 +63,7 @@ def mixed_lengths(
 
 
 def _with_tiers(workload: Workload) -> tuple[LengthBin, ...]:
-    """The bins with all that is computed already of their own prompts, where they state a rate of their own."""
+    """Bins with a rate of their own, with all that is computed already."""
     return tuple(
         bin_
         if bin_.prefix_cache_hit_rate is None or not workload.tiers
@@ -73,7 +73,7 @@ def _with_tiers(workload: Workload) -> tuple[LengthBin, ...]:
 
 
 def _single_lengths(workload: Workload) -> tuple[int, float, float] | None:
-    """(prompt, output, hit rate) where every request has the same; None where lengths are distributed."""
+    """(prompt, output, hit rate); None for distributed lengths."""
     if workload.input_length is not None:
         return workload.input_length, workload.output_length, workload.kept_share()
     own = {

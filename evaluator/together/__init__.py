@@ -1,4 +1,4 @@
-"""Scenarios that differ in their workload alone, evaluated side by side: the same numbers in fewer calls."""
+"""Evaluates scenarios that differ in workload alone side by side: the same numbers in fewer calls."""
 
 from __future__ import annotations
 

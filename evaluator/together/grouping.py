@@ -1,9 +1,9 @@
-"""Which scenarios may stand side by side: the same operators, prices and phase, one prompt length each."""
+"""Scenarios that may be evaluated side by side: same operators, prices and phase, one prompt length each."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 
 from evaluator.evaluate import batch_source
@@ -11,6 +11,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
 
 _MOST_PROBES = 16_384  # side by side: what stays in a core's cache
@@ -23,7 +24,7 @@ _shared = attrgetter(*(item.name for item in fields(Workload) if item.name not i
 
 @dataclass(frozen=True, slots=True)
 class AskedSizes:
-    """A scenario, its operators by trace, and the first and last batch size to evaluate."""
+    """Operators by trace, and the first and last batch size."""
 
     scenario: Scenario
     operators: Mapping[str, OperatorSet]
@@ -36,9 +37,9 @@ class AskedSizes:
 
 
 def grouped(asked: Sequence[AskedSizes], *, in_memory: bool = False) -> Iterator[list[int]]:
-    """Places of scenarios that may stand side by side; of every other scenario by itself.
+    """Indices of scenarios; others stand alone.
 
-    What is asked may be what they take of memory alone, which chunks beside decodes do not change."""
+    `in_memory`: only their memory is asked, which chunks beside decodes do not change."""
     open_groups: dict[Hashable, tuple[list[int], int]] = {}
     for place, one in enumerate(asked):
         alike = likeness(one.scenario, one.operators, in_memory=in_memory)
@@ -55,9 +56,9 @@ def grouped(asked: Sequence[AskedSizes], *, in_memory: bool = False) -> Iterator
 
 
 def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet], *, in_memory: bool = False) -> Hashable | None:
-    """Equal for scenarios that differ in their lengths alone; None for one that stands by itself.
+    """Equal where only lengths differ; None stands alone.
 
-    What is large is told apart by identity: scenarios of one request share it."""
+    Large parts compare by identity: scenarios of a request share them."""
     workload = scenario.workload
     if scenario.serving_model not in FORMULA_MODELS or scenario.engine is not None or scenario.convention != "physical":
         return None

@@ -1,9 +1,9 @@
-"""Batch sizes that are worth storing: every one that fits, and an eighth beyond."""
+"""Batch sizes worth storing: all that fit, and an eighth beyond."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import memory_bytes, seats_of
+from store.light_dataclass import dataclass
 
 LARGEST_BATCH = 8192  # of a replica
 LARGEST_WAVES = 64
@@ -23,7 +24,7 @@ FIRST_BLOCK = 512  # batch sizes that are looked at first for one that does not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRange:
-    """Batch sizes worth storing: 1 to `last`; `largest_fitting` (0: none) fits with no reserve at the mean charge."""
+    """1 to `last`; `largest_fitting` (0: none) has no reserve, at the mean charge."""
 
     largest_fitting: int
     last: int
@@ -37,10 +38,10 @@ def batch_range(
     ceiling: int | None = None,
     known: int = 0,
 ) -> BatchRange:
-    """The batch sizes to store: every integer up to the largest that fits, and an eighth beyond it.
+    """Every integer that fits, and an eighth beyond.
 
-    They end at 8,192 a replica and at four users a seat (or at `ceiling`), those of prefill at 64 waves. There is one
-    batch size at least, so that a question can say how far off it was. So many are `known` to fit."""
+    Capped at 8,192 a replica, four times max-num-seqs (or `ceiling`), and 64 waves of prefill. At least one, so
+    that a question can say how far off it was. `known` sizes fit."""
     chosen = source or batch_source(scenario)
     most = most_worth(scenario, chosen, ceiling)
     run = Run(
@@ -69,9 +70,9 @@ def range_up_to(most: int, fitting: int) -> BatchRange:
 
 
 def _largest_fitting(run: Run, start: int) -> int:
-    """The last of batch sizes 1, 2, 3 ... before the first that does not fit, looked for in ever larger blocks.
+    """The last before the first that does not fit, in growing blocks.
 
-    The first `start` are known to fit."""
+    The first `start` fit."""
     end = max(4 * start, FIRST_BLOCK)
     while start < run.batch_sizes.size:
         fits = fitting_of(replace(run, batch_sizes=run.batch_sizes[start:end]))

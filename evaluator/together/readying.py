@@ -1,9 +1,9 @@
-"""Makes scenarios ready to be evaluated, many at once: operators, batch sizes, records with their keys, or why not."""
+"""Readies many scenarios: operators, batch sizes, keyed records, or reasons why not."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from evaluator.evaluate import assumptions_of, capture_requests, unsupported
 from evaluator.graph.capture import CaptureRequest
@@ -16,6 +16,7 @@ from evaluator.together.grouping import likeness
 from evaluator.together.ranges import BatchRange
 from evaluator.together.side_evaluation import Ranged, batch_ranges
 from store.errors import SweepdbError
+from store.light_dataclass import dataclass
 from store.opening import Store
 from store.records import OperatorSetRecord, ScenarioRecord
 from store.schema import Status
@@ -26,7 +27,7 @@ _MOST_SAID = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReadyScenario:
-    """A scenario with its operators and the batch sizes asked for; or its failure."""
+    """Ready, or failed."""
 
     planned: PlannedScenario
     record: ScenarioRecord
@@ -37,7 +38,7 @@ class ReadyScenario:
 
 @dataclass(slots=True, kw_only=True)
 class Readying:
-    """Makes the scenarios of a sweep ready, and keeps what many of them share."""
+    """Keeps what scenarios of a sweep share."""
 
     store: Store
     records: RecordBuilder = field(default_factory=RecordBuilder)
@@ -112,7 +113,7 @@ def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
 
 
 def capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    """A set of operators as it ships, or traced; it is kept among those that are known."""
+    """Shipped or traced, then kept in `operators`."""
     operators[request.key] = operators_of_request(request)
     return operators[request.key]
 

@@ -1,4 +1,4 @@
-"""Evaluates scenarios side by side where they may stand so, and finds the batch sizes that are worth it."""
+"""Evaluates scenarios side by side where possible, and finds their batch sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ranged = tuple[Scenario, Mapping[str, OperatorSet], int | None]  # with the most
 
 
 class SideBySideWarning(RuntimeWarning):
-    """Scenarios that each can be evaluated, and could not side by side: a fault of the program. Numbers are right."""
+    """Only side by side did they fail: a fault of the program, though numbers are right."""
 
 
 _SIDE_FAULTS: list[str] = []
@@ -36,9 +36,9 @@ def side_faults() -> int:
 
 
 def evaluate_many(asked: Sequence[AskedSizes]) -> Iterator[ProbeBlock | Exception]:
-    """The probes of each in their order, to the bit those of `evaluate_scenario`; of one that cannot be, its error.
+    """In order, to the bit as `evaluate_scenario`; errors stand for their scenarios.
 
-    Those that stand side by side with one are made with it, and wait for their turn."""
+    A group is made with its first, and waits for its turns."""
     beside = {place: places for places in grouped(asked) for place in places}
     made: dict[int, ProbeBlock | Exception] = {}
     for place in range(len(asked)):
@@ -66,7 +66,7 @@ def _alone(one: AskedSizes) -> ProbeBlock:
 
 
 def _tried(make: Callable[Given, Made], *given: Given.args, **named: Given.kwargs) -> Made | Exception:
-    """Make it, or say why it cannot be: one scenario's failure is a row with its reason, not the others' end."""
+    """One scenario's failure is a row with its reason, not the others' end."""
     try:
         return make(*given, **named)
     except Exception as error:  # noqa: BLE001  see above
@@ -74,7 +74,7 @@ def _tried(make: Callable[Given, Made], *given: Given.args, **named: Given.kwarg
 
 
 def _tell(fault: Exception | None, alone: Sequence[object]) -> None:
-    """Say that a group failed where none of its scenarios does alone; else theirs is the reason."""
+    """Only where a group failed and none of its scenarios does alone."""
     if fault is not None and not any(isinstance(one, Exception) for one in alone):
         said = f"{type(fault).__name__}: {fault}"
         _SIDE_FAULTS.append(said)
@@ -106,7 +106,7 @@ def _slices(group: Sequence[AskedSizes]) -> Iterator[slice]:
 
 
 def batch_ranges(scenarios: Sequence[Ranged]) -> list[BatchRange | Exception]:
-    """Batch sizes of each, as `batch_range` says them, or why it cannot."""
+    """As `batch_range`, or the error."""
     made: dict[int, BatchRange | Exception] = {}
     firsts: list[tuple[int, AskedSizes, int]] = []
     for place, (scenario, operators, ceiling) in enumerate(scenarios):

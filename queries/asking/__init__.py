@@ -1,4 +1,4 @@
-"""The parts of asking: options and limits, headers of reports, checked questions and their SQL parameters."""
+"""Options and limits, headers of reports, checked questions and their SQL parameters."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from queries.asking.limits import Limit, Limits, limit_named, limit_table, limits_told, moved_times, relaxed_to
     from queries.asking.options import (
         ATTAINMENT,
+        MOST_DEVICES,
         MOST_RATE,
         PARTS,
         PRESETS,

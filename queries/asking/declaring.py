@@ -1,4 +1,4 @@
-"""Fields of a dataclass as options that a user can name: their declaration, their checks and their types."""
+"""Dataclass fields as options that a user can name, with checks and types."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def option(default: object, help: str, **more: Any) -> Any:  # noqa: A002, ANN40
 
 
 def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict[str, object]:
-    """Keywords as they are called today; whoever writes an old one is told its new one."""
+    """An old keyword is an error that names the new one."""
     renamed = {old: item.keyword for item in items for old in item.option.was}
     values: dict[str, object] = {}
     for keyword, value in given.items():
@@ -83,9 +83,14 @@ def old_word_note(old: str, new: str) -> str:
     return f"`{old}` is an old name, gone with the next release: `{new}`"
 
 
+def objective_today(asked: str) -> str:
+    """An objective of `rank_by` that is spelled as a column, or by its old word."""
+    return asked.replace("_", "-").replace("qps", "requests-per-s")
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The check of a number that lies in a range; `told` says what is expected of one below it."""
+    """`told` says what is expected of a number below the range."""
 
     low: float
     high: float
@@ -103,12 +108,12 @@ class Bounds:
 
 
 def above_zero(most: float = MOST) -> Bounds:
-    """Refuse what no time and no rate can be."""
+    """Times and rates."""
     return Bounds(0, most, "be a number above 0", above=True)
 
 
 def not_negative(most: float = MOST) -> Bounds:
-    """Refuse what no amount can be."""
+    """Amounts."""
     return Bounds(0, most, "be a number of at least 0")
 
 
@@ -130,15 +135,21 @@ def shown(value: object) -> str:
 
 
 class OneOf:
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.known = known
+    """The check of a word. `meant` has what other words for it are."""
+
+    def __init__(self, known: tuple[str, ...], meant: Mapping[str, str]) -> None:
+        self.known, self.meant = known, meant
 
     def __call__(self, value: object) -> str | None:
-        return None if value in self.known else f"{value} is not one of {', '.join(self.known)}"
+        if value in self.known:
+            return None
+        typed = str(value).lower()
+        near = typed if typed in self.known else self.meant.get(typed.replace("_", "-"))
+        return f"{value} is not one of {', '.join(self.known)}" + (f": did you mean {near}?" if near else "")
 
 
-def one_of(*known: str) -> OneOf:
-    return OneOf(known)
+def one_of(*known: str, meant: Mapping[str, str] | None = None) -> OneOf:
+    return OneOf(known, meant or {})
 
 
 def iso_date(value: str) -> str | None:
@@ -182,7 +193,7 @@ def declared(kind: type) -> tuple[Declared, ...]:
 
 
 def check_declared(part: object) -> None:
-    """Refuse values of a wrong type, or that the option's own check refuses; the error names the keyword."""
+    """Types, and each option's own check; the error names the keyword."""
     for item in declared(type(part)):
         value = getattr(part, item.field)
         if value is None and type(None) in get_args(item.type):
@@ -205,7 +216,7 @@ def _check_type(item: Declared, value: object) -> None:
 
 
 def _beyond(value: object) -> str | None:
-    """The fault of a value that no option takes: without end, too large or too long."""
+    """Infinite, too large or too long for any option."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -227,7 +238,7 @@ _NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "True o
 
 
 def plain_types(hint: Any) -> list[type]:  # noqa: ANN401  a type hint is of no one type
-    """The plain types of a hint: `float | None` is two, a literal that of its words."""
+    """`float | None` is two; a literal's are those of its words."""
     origin = get_origin(hint)
     if origin in {Union, UnionType}:
         return [kind for part in get_args(hint) for kind in plain_types(part)]

@@ -1,4 +1,4 @@
-"""Rows with their columns as tables of other libraries, and as HTML for notebooks."""
+"""Rows as tables of other libraries, and as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _missing(package: str, method: str) -> InputError:
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None = None) -> Html:
-    """The first rows as an HTML table, of all columns or of those `shown`; every text is escaped."""
+    """Only the first rows; every text is escaped."""
     places = range(len(columns)) if shown is None else [columns.index(name) for name in shown if name in columns]
     head = element("tr", *(element("th", columns[place], style=_STYLE) for place in places))
     body = (

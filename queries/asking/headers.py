@@ -52,7 +52,7 @@ _FORM = re.compile(r"(?<=;\n\n)(?=-- when: )")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderColumn:
-    """A column a report or view explains in its header."""
+    """A column that a header explains."""
 
     name: str
     unit: str
@@ -68,7 +68,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """A form or report that answers in place of one, and the options or variants that ask for it."""
+    """A form or report that answers in place of one, and what asks for it."""
 
     when: frozenset[str]
     report: str
@@ -112,7 +112,7 @@ class Report:
 
     @property
     def by_device(self) -> bool:
-        """Whether its SQL names groups by `question_group // 1000`: each device by itself."""
+        """Its SQL groups by `question_group // 1000`: each device by itself."""
         return self.scope == "devices"
 
     @property
@@ -125,12 +125,12 @@ class Report:
 
     @property
     def public_names(self) -> frozenset[str]:
-        """Words of the SQL, among which are the views it is built on."""
+        """Words of the SQL, its views among them."""
         return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", without_comments(self.sql)))
 
 
 def read_header(path: Path) -> Report:
-    """The first form of a SQL file. A malformed header is an error of the program that names file and line."""
+    """The file's first form. A malformed header is a bug that names file and line."""
     return read_forms(path)[0]
 
 
@@ -183,7 +183,7 @@ def _word(key: str, *known: str) -> Callable[[str], dict[str, str]]:
 
 
 def _columns(name: str, unit: str = "", meaning: str = "") -> Iterable[HeaderColumn]:
-    """A column that is explained here, those of another report, or some that mean the same wherever they stand."""
+    """Explained here, in another report, or once for all."""
     if meaning:
         return (HeaderColumn(name=name, unit=unit, meaning=meaning),)
     if name.startswith("as "):
@@ -254,6 +254,6 @@ def told_columns(*forms: Report) -> frozenset[str] | None:
 
 
 def only_columns(sql: str, columns: Collection[str]) -> str:
-    """A statement that yields those of its columns alone; DuckDB reads no others, and keeps the order of rows."""
+    """DuckDB reads no other columns, and keeps the order of rows."""
     wanted = literal(sorted(columns))
     return f"SELECT COLUMNS(lambda name: list_contains({wanted}, name)) FROM (\n{sql.rstrip().rstrip(';')}\n)"  # noqa: S608

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from queries.asking.declaring import Declared, declared
+from queries.asking.declaring import Declared, declared, objective_today, old_word_note
 from queries.asking.headers import FOLDER, VARIANTS, Report, read_forms
 from queries.asking.limits import limit_table
 from queries.asking.macros import macros_of, names_in, variables_of
@@ -55,7 +55,7 @@ def reports() -> dict[str, Report]:
 
 
 def _paths_of(name: str) -> Iterator[Path]:
-    """The files that a form of this name may stand in: its own, or that of the report that its name begins with."""
+    """Its own file, or that of the report that its name begins with."""
     first = name.partition(" ")[0]
     for stem in (first, first.rpartition("-")[0]):
         path = FOLDER / f"{stem.replace('-', '_')}.sql"
@@ -93,7 +93,7 @@ def is_timed(name: str) -> bool:
 
 
 def has_nearest(asked: Report) -> bool:
-    """Whether misses are looked up where nothing satisfies the limits."""
+    """Misses are looked up where nothing satisfies the limits."""
     limited = asked.predicts and not asked.of_loads and asked.scope in {"question", "devices", "blend"}
     return limited and asked.name != NEAREST
 
@@ -111,7 +111,7 @@ def report(name: str) -> Report:
 
 
 def asked_instead(name: str, given: Collection[str]) -> str:
-    """The form that answers: one about loads, or another report, where an option that was given asks for it."""
+    """Another form or report, where an option that was given asks for it."""
     if name in OLD_NAMES:
         return BY_GOODPUT.format(OLD_NAMES[name])
     found = report(name)
@@ -126,14 +126,17 @@ def asked_instead(name: str, given: Collection[str]) -> str:
     return name
 
 
-def old_name_note(name: str) -> str | None:
-    if name not in OLD_NAMES:
-        return None
-    return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
+def old_name_note(name: str, rank_by: object = None) -> str | None:
+    """A line about an old name of a report, or of what ranks it."""
+    if name in OLD_NAMES:
+        return f"{name} is an old name, gone with the next release: ask {OLD_NAMES[name]} with `by=goodput`"
+    if isinstance(rank_by, str) and "qps" in rank_by:
+        return old_word_note(f"rank_by={rank_by}", f"rank_by={objective_today(rank_by)}")
+    return None
 
 
 def question_report(name: str) -> Report:
-    """A report that can be asked for: forms of others cannot by themselves."""
+    """Other reports' forms cannot be asked for."""
     found = report(OLD_NAMES.get(name, name))
     if found.part_of is not None:
         raise _is_a_part(found)
@@ -150,7 +153,7 @@ def variants_of(asked: Report) -> list[str]:
 
 @cache
 def all_variables_taken(asked: Report) -> frozenset[str]:
-    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
+    """Also of reports asked on the way or instead."""
     others = [*variants_of(asked), *((asked.best_of,) if asked.best_of else ())]
     return variables_taken(asked.name).union(*map(variables_taken, others))
 
@@ -168,7 +171,7 @@ def _of_scope() -> frozenset[str]:
 
 
 def takes(asked: Report, item: Declared) -> bool:
-    """Whether a form makes use of an option, itself or where another report answers in its place."""
+    """Itself, or the report that answers instead."""
     if item.keyword in _of_scope():
         return asked.scope not in {"sweeps", "probes"}
     if any(item.keyword in told.options for told in asked.refuses):

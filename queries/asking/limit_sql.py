@@ -1,4 +1,4 @@
-"""The SQL that judges rows by limits. Files of SQL name its parts, which follow from the table of limits."""
+"""SQL that judges rows, generated from the table of limits; files name its parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _factor(one: Limit, column: str) -> str:
 
 
 def _ruled(one: Limit, column_of: Callable[[Limit, str], str], by: str = "ruled_tpot(") -> str:
-    """SQL about the column of a metric, or about the one of two that the definition of TPOT chooses."""
+    """Two columns where the definition of TPOT chooses."""
     columns = [column_of(one, column) for column in one.predicted]
     return columns[0] if len(columns) == 1 else f"{by}serving_model, {', '.join(columns)})"
 
@@ -55,7 +55,7 @@ def _needed(one: Limit) -> str:
 
 
 def _use(place: int, one: Limit) -> str:
-    """A line of `why`: the share of a limit that a row uses."""
+    """A line of `why`: the share of a limit that is used."""
     said = {"section": "limit", "name": one.name, "unit": f"share of {'device' if one.is_reserve else 'limit'}"}
     told = ", ".join(f"{key!r}: {text!r}" for key, text in said.items())
     return f"{{{told}, 'position': {10 + place / 100}, 'value': {_used(one)}}}"
@@ -93,7 +93,7 @@ def _bounds(limits: Sequence[Limit], *, confident: bool) -> dict[str, Iterable[s
 
 @cache
 def _expansions(*, confident: bool) -> Mapping[str, str]:
-    """Parts of SQL by the name that stands for each in files: one a limit, or one a column that it is about."""
+    """SQL by the name that stands for it in files, a part a limit or column."""
     rows = row_limits()
     limits = predicted_limits()
     stored = [(one, column) for one in limits for column in one.predicted]
@@ -141,7 +141,5 @@ _STANDS_FOR = re.compile(r"\b(?:(?:when_)?each|every_limit|sum_of|with_factors)_
 
 
 def with_limits(text: str, *, confident: bool = False) -> str:
-    """A text of SQL in which parts stand for limits, with each of these.
-
-    They are compared with predictions or, `confident`, with what measured values stay within."""
+    """Compared with predictions or, `confident`, with bounds of measured values."""
     return _STANDS_FOR.sub(lambda match: _expansions(confident=confident)[match[0]], text)

@@ -1,6 +1,4 @@
-"""Every limit that an answer must satisfy, a row each: a field of `Limits` with what it is about.
-
-Options, checks, words, and the SQL that judges rows (queries.asking.limit_sql) follow from the rows, in their order."""
+"""Every limit as a field of `Limits`; options, checks, words and SQL (queries.asking.limit_sql) follow."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ _DECIMALS = 2  # of a relaxed limit, at least
 
 
 class Slider(NamedTuple):
-    """How a page moves a limit: from the least to the most value that it offers."""
+    """The values that a page offers."""
 
     label: str
     low: float
@@ -32,11 +30,9 @@ class Slider(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limit, and all that it is about.
+    """`predicted` maps stored columns to factors from prediction to measured value.
 
-    `predicted` names the stored columns of the metric, each with the factor of the table `factors` that makes a
-    prediction a measured value; None where nobody knows its errors. Of two columns the definition of TPOT chooses one,
-    and `metric` names the choice."""
+    None: errors are unknown. Of two columns the definition of TPOT chooses one; `metric` names the choice."""
 
     name: str  # in answers of `nearest`, `sensitivity` and `why`
     phases: tuple[str, ...]  # whose rows have the metric
@@ -65,7 +61,7 @@ class Limit:
 
     @property
     def is_reserve(self) -> bool:
-        """Whether it is the memory that stays free: never without a value, and no prediction that can be off."""
+        """Free memory: it always has a value, and is no prediction."""
         return self.option.unit == "GiB"
 
     @property
@@ -74,16 +70,16 @@ class Limit:
 
     @property
     def bound(self) -> str:
-        """The column of judged rows that it is compared with: the metric, or what a measured value stays within."""
+        """The judged column: the metric, or a bound of its measured value."""
         return f"{self.metric}_bound"
 
     @property
     def asked(self) -> str:
-        """The value that is asked for, in SQL."""
+        """In SQL."""
         return f"getvariable('{self.variable}')"
 
     def factor_by(self, tpot_rule: str) -> str | None:
-        """The factor of its errors by a definition of TPOT, where there are two."""
+        """By definition of TPOT, where there are two."""
         factors = tuple(self.predicted.values())
         return factors[-1] if tpot_rule == "exclusive" else factors[0]
 
@@ -151,7 +147,7 @@ class Limits:
         keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB", default=10.0, check=not_negative(MOST_GIB),
     )  # fmt: skip
     confidence: float | None = option(
-        None, "limits are of measured values, kept with this probability each, such as 0.8",
+        None, "keep each limit with this probability, such as 0.8; limits are of measured values then",
         check=within(LEVELS[0], LEVELS[-1]),
     )  # fmt: skip
     tuned_servers: bool = option(
@@ -173,18 +169,18 @@ class Limits:
 
     @property
     def given(self) -> tuple[tuple[Limit, float], ...]:
-        """The limits that there are, with what is asked: the reserve always."""
+        """The reserve always counts."""
         values = ((one, getattr(self, one.place)) for one in limit_table())
         return tuple((one, value) for one, value in values if value is not None)
 
     @property
     def servers(self) -> str:
-        """Whose servers limits are read for, where the user validated no points of their own."""
+        """Unless the user validated points."""
         return TUNED if self.tuned_servers else OTHERS
 
     @property
     def surely(self) -> tuple[str, ...]:
-        """How surely limits are kept, and on whose servers, in words; nothing where they are read as predicted."""
+        """Confidence and servers in words; nothing where limits are read as predicted."""
         if self.confidence is None:
             return ()
         whose = "servers tuned like the benchmarks'" if self.tuned_servers else "others' servers"
@@ -196,7 +192,7 @@ class Limits:
         return tuple((one, value) for one, value in self.given if one.errors_known)
 
     def said(self) -> list[str]:
-        """Each limit but the reserve in a few words, such as `ttft <= 500 ms`."""
+        """`ttft <= 500 ms`, without the reserve."""
         return [
             f"{one.short} {'>=' if one.least else '<='} {value:g}{_unit(one, one.short)}"
             for one, value in self.given
@@ -204,7 +200,7 @@ class Limits:
         ]
 
     def told(self) -> list[str]:
-        """Each limit but the reserve as a sentence has it, such as `TTFT at most 500 ms`."""
+        """`TTFT at most 500 ms`, without the reserve."""
         return [
             f"at least {value:g} {one.called}" if one.least else f"{one.called} at most {value:,g} {one.option.unit}"
             for one, value in self.given
@@ -259,7 +255,7 @@ def limit_named(name: str) -> Limit:
 
 
 def relaxed_to(row: Mapping[str, object], limits: Limits) -> str | None:
-    """A limit that admits a nearest miss, rounded away from the limit that was asked; None where none does."""
+    """A limit that admits a nearest miss, rounded away from the limit asked."""
     binding, value = limit_named(str(row["binding_limit"])), Decimal(str(row["relax_to"]))
     if binding.is_reserve and value < 0:
         return None  # it does not fit even with no reserve

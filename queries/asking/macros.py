@@ -1,4 +1,4 @@
-"""The macros that reports are built on, one by one: what each calls, and which variables it reads."""
+"""Macros of reports, with what each calls and which variables it reads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
-    """A macro or a view with the comment above it, or the view `scoped`."""
+    """A macro or view with its comment, or the view `scoped`."""
 
     name: str
     text: str  # with names that stand for what is declared of columns and limits
@@ -60,7 +60,7 @@ class Macro:
 
     @property
     def calls(self) -> frozenset[str]:
-        """The macros that it calls; a question looks at a fifth of them."""
+        """A question looks at a fifth of all."""
         return (self.beside & names_in(self.sql)) - {self.name}
 
     @property
@@ -74,22 +74,22 @@ def _filled_in(text: str) -> str:
 
 
 def read_sql(path: Path, *, confident: bool = False) -> str:
-    """A file of SQL, with what is declared of columns and limits in place of what stands for it."""
+    """Columns and limits are filled in."""
     return with_limits(filled(path.read_text(encoding="utf-8")), confident=confident)
 
 
 @cache
 def scoped_view(*, confident: bool) -> str:
-    """The view of a scope, with limits compared with predictions or, `confident`, with bounds of measured values."""
+    """Limits are compared with predictions or, `confident`, with bounds of measured values."""
     text = macros()[SCOPED].text
     return with_limits(filled(text), confident=confident)
 
 
 @cache
 def shared_text(*, of_loads: bool = False) -> str:
-    """The text that reports of probes, or of loads, are built on: rows of the question's scope, and pairs of them.
+    """SQL under reports of probes, or of loads.
 
-    Macros of points have the same names for both (queries/points)."""
+    Macros of points are named alike (queries/points)."""
     *before, points = FILES
     paths = (*before, _KINDS[of_loads], points)
     return "\n".join((_DECLARED, *(path.read_text(encoding="utf-8") for path in paths)))
@@ -97,7 +97,7 @@ def shared_text(*, of_loads: bool = False) -> str:
 
 @cache
 def macros(*, of_loads: bool = False) -> Mapping[str, Macro]:
-    """Every macro by name, each after those it calls."""
+    """Each after those that it calls."""
     return read_macros(shared_text(of_loads=of_loads))
 
 
@@ -122,9 +122,7 @@ def without_comments(sql: str) -> str:
 
 
 def macros_of(sql: str, *, of_loads: bool = False, closed: frozenset[str] = frozenset()) -> list[Macro]:
-    """The macros that a text of SQL calls, directly or through others, in the order of their creation.
-
-    What those that are `closed` call is not among them."""
+    """Directly or through others, in order of creation; calls of `closed` ones are left out."""
     known = macros(of_loads=of_loads)
     wanted: set[str] = set()
     pending = set(names_in(sql) & known.keys())

@@ -1,6 +1,5 @@
-"""Every option and limit of a question, declared once: keyword, type, unit, meaning, check and SQL variable.
+"""Every option of a question, declared once; command line, Python, SQL variables, checks and reference follow.
 
-The command line, keywords in Python, the variables of SQL, checks and the reference page follow from these fields.
 An option is `--keyword-with-dashes` on the command line."""
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Scope:
     )
     convention: str | None = option(None, "physical or upstream")
     family: str | None = option(None, "theoretical or calibrated")
-    serving_model: str | None = option(None, "only this serving model")
+    serving_model: str | None = option(None, "only this engine", also=("--engine",))
     serving_cost_ms: float | None = option(None, "only this fixed cost of delivery, ms", keyword="serving_cost")
     mtp_tokens: int | None = option(None, "only this many drafted tokens", keyword="num_mtp_tokens")
     compile: bool | None = option(None, "only this graph", flag="--compile/--eager")
@@ -250,7 +249,7 @@ class ReportOptions:
     probes: tuple[str, ...] = ()  # why A B
     sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
     vary: tuple[str, ...] = option(
-        (), f"sensitivity: one or two of {', '.join(_VARIED)}", variable="vary", variable_type="VARCHAR",
+        (), f"limits that sensitivity moves: one or two of {', '.join(_VARIED)}", variable="vary", variable_type="VARCHAR",
         without=f"never NULL: {listed_limits()} (the reserve); its own limit is left out",
     )  # fmt: skip
     steps: int = option(
@@ -282,9 +281,7 @@ class ReportOptions:
         without="no rate",
         check=above_zero(MOST_RATE),
     )  # fmt: skip
-    by: str | None = option(
-        None, "goodput: deployments by requests that arrive, not by probes", check=one_of("goodput")
-    )
+    by: str | None = option(None, "goodput: of requests that arrive, not of probes", check=one_of("goodput"))
     scale: bool = option(
         False, "attainment: over a common factor of the limits", flag="--scale", variable="scale",
         without="never NULL: whether limits get tighter and looser by one factor",
@@ -337,7 +334,7 @@ class ReportOptions:
 
 
 def _is_share(one: object) -> bool:
-    """Whether it is a workload by name and a number."""
+    """A workload's name and a number."""
     if not isinstance(one, tuple) or len(one) != 2:
         return False
     return isinstance(one[0], str) and isinstance(one[1], Real) and not isinstance(one[1], bool)

@@ -1,11 +1,11 @@
-"""Which phases and what scope each report needs, and the values of the parameters its SQL names."""
+"""Phases and scope that a report needs, and values of its SQL parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from queries.asking.declaring import declared
+from queries.asking.declaring import declared, objective_today
 from queries.asking.library import asked_instead, is_timed, report, takes
 from queries.asking.limits import limit_named, predicted_limits, row_limits
 from queries.asking.question import Question
@@ -31,14 +31,14 @@ PAIR_OBJECTIVES = (
     "requests-per-s-per-device-bound",
 )
 _NO_PAIRS = (
-    "prefill and decode apart are left out: two simulations do not say which of their requests are one, so that a pair"
-    " has no end-to-end time"
+    "disaggregated deployments are left out: each pool is simulated by itself, so no end-to-end time of a request is"
+    " known; TTFT and TPOT bound it, too"
 )
 _FEW_TAKERS = 8  # reports that a hint names
 
 
 def answered_instead(question: Question) -> Question:
-    """The question as the report about requests that arrive, or whole deployments, takes it: where an option asks."""
+    """For simulated loads or whole deployments, where an option asks for them."""
     name = asked_instead(question.report, question.given)
     if question.options.by is None and name == question.report:
         return question
@@ -46,9 +46,9 @@ def answered_instead(question: Question) -> Question:
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:
-    """The phases that a report looks at. They must be stored, and each limit must have a metric in one of them.
+    """Must be stored, with a metric for each limit.
 
-    `served` says that an engine is among the serving models: its pairs have an end-to-end time."""
+    `served`: an engine is among the serving models, whose pairs have an end-to-end time."""
     asked = report(question.report)
     if not asked.modes and not asked.needs:
         return tuple(sorted(stored))
@@ -71,20 +71,20 @@ def phases_of(question: Question, stored: Collection[str], *, served: bool = Fal
 
 
 def needs_of(question: Question) -> Sequence[tuple[str, ...]]:
-    """The sets of phases that a report can be about: no pairs under a limit that none is known to keep."""
+    """Sets of phases; no pairs under a limit that none is known to keep."""
     asked = report(question.report)
     alone = [phases for phases in asked.needs if not set(_PAIR) <= set(phases)]
     return alone if asked.of_loads and alone and any(one.apart for one, _ in question.limits.given) else asked.needs
 
 
 def pairs_left_out(question: Question) -> tuple[str, ...]:
-    """A note where a report about pairs leaves them out."""
+    """A note, where pairs are left out."""
     left_out = needs_of(question) != report(question.report).needs
     return (_NO_PAIRS,) if left_out else ()
 
 
 def phases_wanted(question: Question, stored: Collection[str]) -> frozenset[str]:
-    """The phases a report looks at where it can: every set of them that is stored whole, or all that are stored."""
+    """Every set that is stored whole, or all that are stored."""
     if report(question.report).modes:
         return frozenset(_PAIR if question.options.mode == "pd" else (mode_of(question, stored),))
     met = [phases for phases in needs_of(question) if set(phases) <= set(stored)]
@@ -174,7 +174,7 @@ def check_used(question: Question) -> None:
 
 
 def _left_out(unused: Sequence[str]) -> str:
-    """The hint for options without use: a single one that few reports take names those."""
+    """A hint on unused options; a single one that few reports take names those."""
     if len(unused) > 1:
         return "leave them out"
     from queries.asking.report_keywords import takers_of
@@ -197,13 +197,13 @@ def objective_of(question: Question, phases: Collection[str], *, served: bool = 
 
 
 def _asked_objective(question: Question) -> str | None:
-    """The objective that a question names, as a column spells it too, or by its old word."""
+    """Also as its column is spelled, or by its old word."""
     asked = question.options.rank_by
-    return None if asked is None else asked.replace("_", "-").replace("qps", "requests-per-s")
+    return None if asked is None else objective_today(asked)
 
 
 def _pair_objective(question: Question, *, served: bool) -> str:
-    """Pairs of an engine have counts without a budget, too: as many as give the most requests/s per device."""
+    """Engines' pairs also have counts without a budget: those with the most requests/s per device."""
     asked, pairs = _asked_objective(question), question.pairs
     if asked is not None and asked not in PAIR_OBJECTIVES:
         raise InputError(f"`rank_by={asked}` is not one of {', '.join(PAIR_OBJECTIVES)}")
@@ -222,14 +222,14 @@ def _pair_objective(question: Question, *, served: bool) -> str:
 
 
 def _never_falls(question: Question, objective: str) -> bool:
-    """Whether an objective never falls when either side serves more requests/s at the same number of devices."""
+    """More never hurts: it does not fall when a pool serves more requests/s on the same devices."""
     if objective == "system-requests-per-s":
         return question.definitions.allocation == "budget"
     return objective in {"balanced-requests-per-s", "requests-per-s-per-device-bound"}
 
 
 def parameters_of(question: Question, phases: Collection[str], *, served: bool = False) -> dict[str, object]:
-    """The value of every variable that a report may name."""
+    """Every variable that a report may name."""
     pairs, options = question.pairs, question.options
     objective = objective_of(question, phases, served=served)
     return {

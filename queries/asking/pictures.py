@@ -1,4 +1,4 @@
-"""Pictures of answers as Vega-Lite specifications: one file of queries/pictures beside each report that has one."""
+"""Vega-Lite pictures: queries/pictures has a file beside each report that has one."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def report_pictures() -> Mapping[str, dict[str, Json]]:
 
 
 def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
-    """The picture of an answer, with its rows. An error where its report has none, or no row satisfies the limits.
+    """An error where the report has none, or no row satisfies.
 
-    Without rows, whoever has the answer's puts them in, with the line of their group as `group`."""
+    Without rows the caller puts them in, with their group's line as `group`."""
     known = report_pictures()
     if answer.report not in known:
         raise InputError(f"report {answer.report} has no picture", hint=f"these have one: {', '.join(known)}")
@@ -79,9 +79,9 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
 
 
 def _with_points(inner: Mapping[str, Json], kinds: Collection[object]) -> dict[str, Json]:
-    """A picture whose measured rows are points of their own: over a line they would be joined as predictions are.
+    """Measured rows as points, not joined by a line.
 
-    No layer is without rows: Vega would find no extent of its axes."""
+    No layer is empty: Vega would find no extent."""
     shared = {name: value for name, value in inner.items() if name not in {"layer", "mark"}}
     mark: dict[str, Json] = {"type": "point", "filled": True, "shape": "diamond", "size": 70}
     drawn: dict[str, Json] = {"predicted": inner.get("mark"), "measured": mark}
@@ -96,7 +96,7 @@ def _with_points(inner: Mapping[str, Json], kinds: Collection[object]) -> dict[s
 
 
 def _kinds(answer: Answer) -> Sequence[Collection[object]]:
-    """The kinds of rows of each group that is drawn."""
+    """By group that is drawn."""
     place = answer.columns.index(_ROWS)
     found: dict[int, set[object]] = {}
     for number, row in zip(_groups(answer), answer.rows, strict=True):
@@ -105,7 +105,7 @@ def _kinds(answer: Answer) -> Sequence[Collection[object]]:
 
 
 def _groups(answer: Answer) -> Sequence[int]:
-    """The number of the group of each row."""
+    """By row."""
     group = answer.columns.index(_GROUP) if _GROUP in answer.columns else None
     return [0 if group is None else _number(row[group]) for row in answer.rows]
 
@@ -117,7 +117,7 @@ def _first_mark(inner: Mapping[str, Json]) -> str:
 
 
 def picture_looks() -> dict[str, Json]:
-    """The looks that every picture has: colours that are read on white and on black, and room around it."""
+    """Colours for white and black backgrounds, and margins."""
     return {"padding": _PADDING, "config": _LOOKS}
 
 
@@ -128,9 +128,9 @@ def _only(group: str, inner: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _drawn(answer: Answer, wanted: set[str] | None) -> tuple[list[Json], list[str], list[Json]]:
-    """The rows of the groups that are drawn, what these are called, and what is said below the title.
+    """Rows of the groups that are drawn, names, and notes below the title.
 
-    `wanted` are the columns of the rows; no rows where it is None."""
+    `wanted` are columns; None: no rows."""
     places = {name: place for place, name in enumerate(answer.columns) if wanted is not None and name in wanted}
     numbers = _groups(answer)
     kept = sorted(set(numbers))[:_MOST_GROUPS]
@@ -164,7 +164,7 @@ def _fields(node: Json) -> Iterator[str]:
 
 
 def _spoken(node: Json, varied: Sequence[str]) -> Json:
-    """A part of a picture with the limits that a question varies in place of `{first}` and `{second}`."""
+    """Varied limits in place of `{first}` and `{second}`."""
     if isinstance(node, dict):
         return {name: _spoken(value, varied) for name, value in node.items()}
     if isinstance(node, list):

@@ -1,6 +1,4 @@
-"""A question: what to look at, which limits hold, which definition is meant; and its answer.
-
-Keywords become a question here."""
+"""Keywords become a question: scope, limits, definitions; and its answer."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def own_tpot(serving_model: str) -> TpotRule:
-    """The TPOT that the clients of an engine report; of formulas, the seeds'. The same rule stands in scoped.sql."""
+    """The TPOT that an engine's clients report; of formulas, the seeds'. Also in scoped.sql."""
     return "inclusive" if serving_model in FORMULA_MODELS else "exclusive"
 
 
@@ -62,13 +60,13 @@ class Question:
 
 
 def question_of(report: str, given: Mapping[str, object]) -> Question:
-    """A question from keywords: those of Python, and of the command line's options."""
+    """Keywords of Python and of the command line."""
     return Question(report=report, **_parts_of(given, report))
 
 
 @cache
 def _homes() -> Mapping[str, str]:
-    """The part of a question that holds each keyword; three are no options of their own on a command line."""
+    """The part of a question for each keyword; three are no command-line options."""
     homes = {item.keyword: part for part, kind in PARTS.items() for item in declared(kind)}
     return {**homes, "workload_keys": "scope", "probes": "options", "sweeps": "options"}
 
@@ -83,7 +81,7 @@ def _other_keywords() -> Mapping[str, str]:
 
 
 def _parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
-    """Keywords as the parts of a question; what is None was not given. An unknown keyword lists the nearest."""
+    """None was not given; an unknown keyword lists the nearest."""
     given = {_other_keywords().get(name, name): value for name, value in given.items()}
     values = in_new_words(given, option_table().values())
     if "eager" in values:
@@ -101,14 +99,14 @@ def _parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Numbers of a table as Python's own, which databases know."""
+    """Numbers of dataframes as Python's, which databases know."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return value
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _several(value: object) -> object:
-    """One text stands for a list of it; text with commas for its parts, without repetitions."""
+    """Commas separate; repetitions go."""
     if isinstance(value, str):
         return tuple(dict.fromkeys(part for part in value.split(",") if part))
     if not isinstance(value, Sequence):

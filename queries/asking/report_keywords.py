@@ -1,4 +1,4 @@
-"""Which keywords each report takes, of which type and meaning: for signatures, docstrings and the generated stub."""
+"""Keywords of each report with type and meaning: for signatures, docstrings and the stub."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def asked_reports() -> Mapping[str, Report]:
 
 
 def keywords_of(asked: Report) -> tuple[Keyword, ...]:
-    """The keywords that a report takes: what it compares by name, then options in the order of their declaration."""
+    """Compared names first, then options in order of declaration."""
     return tuple(_keywords(asked))
 
 
@@ -61,7 +61,7 @@ def _keywords(asked: Report) -> Iterator[Keyword]:
 
 
 def _forms_of(asked: Report) -> list[Report]:
-    """A report and those that options have answer in its place."""
+    """With those that options have answer instead."""
     return [asked, *(report(other.report) for other in asked.others if not VARIANTS & other.when)]
 
 

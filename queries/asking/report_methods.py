@@ -1,6 +1,6 @@
-"""One method a report, made from its header and the declared options, so that `help()` and completion know them.
+"""A method a report, made from its header for `help()` and completion.
 
-Type checkers read report_methods.pyi beside it, which `python -m tools.keyword_types` writes and a test keeps true."""
+report_methods.pyi, for type checkers, comes from `python -m tools.keyword_types`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _documented(asked: Report, keywords: tuple[Keyword, ...]) -> str:
 
 
 class _Method:
-    """A method that is made when it is first looked at: signatures of all of them take longer than an answer."""
+    """Made when first looked at: all signatures take longer than an answer."""
 
     def __init__(self, name: str) -> None:
         self._name = name

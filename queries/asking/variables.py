@@ -1,7 +1,6 @@
-"""Session variables, which hold what a question asks where SQL reads it: `getvariable('ttft_limit_ms')`.
+"""Session variables of SQL that no option declares: `getvariable('ttft_limit_ms')`.
 
-An option declares its own (queries.asking.options); the others follow from a question or from a best row, and stand
-here."""
+They follow from a question or from a best row."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ def read_in(sql: str) -> frozenset[str]:
 
 
 def settings(values: Mapping[str, object]) -> dict[str, str]:
-    """The statement that sets each variable, with its type: NULL has none of its own."""
+    """Typed statements: NULL has no type of its own."""
     return {
         name: f"SET VARIABLE {name} = {literal(value)}::{known_variables()[name].type};"
         for name, value in values.items()

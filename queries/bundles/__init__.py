@@ -1,4 +1,4 @@
-"""Bundles: a store, or one sweep of it, as a folder of plain files that any tool reads and another store takes in."""
+"""Bundles: a store, or one sweep, as a folder of plain files for any tool and other stores."""
 
 from __future__ import annotations
 

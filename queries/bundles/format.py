@@ -1,9 +1,7 @@
-"""The files of a bundle, and the tables whose rows travel in them.
+"""Files of a bundle, and the tables in them.
 
-Rows are written by the names of columns, references by content keys.
-
-`bundle.json` names the format and, of every other file, its bytes and their sha256. Lines become records whose values
-are of the types that fields declare."""
+Rows go by column names, references by content keys. `bundle.json` names the format, and each file's bytes and sha256.
+Fields declare the types of values."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ Row = dict[str, Any]  # a line of a bundle, by the names of records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSummary:
-    """The contents of a bundle, in numbers."""
+    """Counts of a bundle's contents."""
 
     sweeps: int
     scenarios: int
@@ -72,9 +70,9 @@ _DECLARED: dict[object, tuple[dict[str, Any], frozenset[str]]] = {}
 
 
 def record_of(type_: type[_Record], item: Mapping[str, Any]) -> _Record:
-    """A record from an object; raises ValueError where a field is absent, unknown or of another type.
+    """ValueError where a field is absent, unknown or of another type.
 
-    Fields that are records, mappings or bytes must have been made before."""
+    Records, mappings and bytes must have been made before."""
     hints, required = _declared(type_)
     unknown = set(item) - set(hints)
     if unknown:

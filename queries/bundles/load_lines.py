@@ -1,4 +1,4 @@
-"""Loads as lines of a bundle, a line a block: its stream, its loads with packed distributions, and its digest."""
+"""Loads as lines, a line a block: stream, packed distributions, and digest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PACKED = {"cells", "gaps", "requests", "requests_digest"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledLoads:
-    """Loads of a scenario that were committed together, by a sweep; their digest is compared when they are read."""
+    """Committed together; their digest is compared when read."""
 
     scenario: str
     sweep: str
@@ -70,7 +70,7 @@ def load_lines(transaction: ReadTransaction, keys: Collection[str]) -> Iterator[
 
 
 def loads_of_line(item: Mapping[str, Any]) -> BundledLoads:
-    """A line as records; raises ValueError where it is none, or not what its digest is of."""
+    """ValueError where a line is none, or not its digest's."""
     arrival = record_of(ArrivalRecord, item["arrival"])
     packed = [_packed(one) for one in item["loads"]]
     scenario = str(item["scenario"])
@@ -132,7 +132,7 @@ def _record(packed: PackedLoad) -> LoadRecord:
 
 
 def _requests(packed: bytes, digest: str | None, values: Mapping[str, Any]) -> KeptRequests:
-    """Every request of a load, which must be as many as count, and those of its digest."""
+    """As many as count, and of its digest."""
     if kept_digest(str(values["key"]), packed) != digest:
         raise ValueError(f"the requests of load {values['key']:.12} are not those that were exported")
     requests = unpack_kept(packed)

@@ -1,6 +1,4 @@
-"""Reads a bundle: every file compared with its hash, every value with the type that its column has.
-
-Nothing of it is believed for being there."""
+"""Reads a bundle and believes nothing: files by hash, values by their column's type."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ _Record = TypeVar("_Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledSweep:
-    """A request with how it ended and what it asked for: scenario key, first and last batch size."""
+    """How it ended, and what it asked for: scenario key, first and last batch size."""
 
     record: SweepRecord
     status: str
@@ -59,7 +57,7 @@ class BundledSweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledBlock:
-    """Rows of a scenario that were committed together, by a sweep, and the digest that the bundle states of them."""
+    """Committed together, with the digest that the bundle states."""
 
     scenario: str
     sweep: str
@@ -70,7 +68,7 @@ class BundledBlock:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turn what a damaged file of a bundle raises into one sentence that names it."""
+    """A damaged file becomes one sentence that names it."""
     try:
         yield
     except OSError as error:
@@ -81,7 +79,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 class Bundle:
-    """A bundle on disk, checked to be one: whole, and each file what was written."""
+    """Checked to be whole, each file as it was written."""
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():

@@ -1,6 +1,6 @@
-"""Writes a store, or what one sweep asked for, into a new folder: all of it, or no folder.
+"""Writes a store, or one sweep's request, into a new folder, whole or not at all.
 
-Voided rows stay where they are."""
+Voided rows stay out."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def _write_loads(location: StoreLocation, folder: Path, keys: Collection[str]) -
 
 
 def _write_line(file: IO[str], item: Row) -> int:
-    """Write a block of loads, and say how many it holds: those of a whole store are too many for memory."""
+    """Returns how many it holds; all loads of a store are too many for memory."""
     file.write(json.dumps(item) + "\n")
     return len(item["loads"])
 
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder under another name beside its own, which it gets once it is whole."""
+    """Filled under another name, and renamed once whole."""
     temporary = folder.with_name(f".{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir(parents=True)
@@ -136,7 +136,7 @@ def _describe(folder: Path, format_: BundleFormat, probes: int) -> None:
 def _write_probes(
     location: StoreLocation, folder: Path, sweep_id: int | None, format_: BundleFormat, keys: Collection[str]
 ) -> tuple[int, list[Row]]:
-    """Write probes and compositions; returns how many probes there are, and their blocks with digests."""
+    """Returns the number of probes, and their blocks with digests."""
     names = ", ".join(column.name for column in PROBE_COLUMNS)
     options = "FORMAT parquet, COMPRESSION zstd" if format_ == "parquet" else "FORMAT csv, HEADER"
     asked = (
@@ -289,7 +289,7 @@ def scenario_lines(transaction: ReadTransaction) -> Iterator[Row]:
 
 
 def _beside_rows(transaction: ReadTransaction, keys: Collection[str] | None) -> dict[str, list[Row]]:
-    """Rows that answers and explanations need beside probes; of one sweep, its own comparisons only."""
+    """For answers and explanations; of one sweep, only its own comparisons."""
     lines = {
         table: [_plain(row) for row in _lines_of(transaction, stored_fields(record, table), f"{table} ORDER BY 1, 2")]
         for table, record in WHOLE_TABLES.items()

@@ -1,4 +1,4 @@
-"""Expected errors of answers: figures of measured points, regions, and limits that are read with a confidence."""
+"""Expected errors of answers, by region, and limits read with a confidence."""
 
 from __future__ import annotations
 

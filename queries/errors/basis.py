@@ -1,4 +1,4 @@
-"""The basis of a row's numbers: measured kernels or servers, of its device or another one, or a data sheet."""
+"""Grounds of a row's numbers: measured kernels or servers, another device's, or a data sheet."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def basis_of(subject: Subject) -> str:
 
 
 def device_basis(subject: Subject) -> str:
-    """The basis of a device's rates: its measured kernels or serving points, those of another device, or its data
-    sheet."""
+    """Its own kernels or serving points, another device's, or the data sheet."""
     shipped = devices().get(subject.device)
     if subject.family == "theoretical":
         return _fitted_basis(subject, shipped)
@@ -36,13 +35,13 @@ def device_basis(subject: Subject) -> str:
 
 
 def seldom_measured(subject: Subject) -> bool:
-    """Whether its engine is none that was measured more than once. An own profile is its user's."""
+    """No engine that was measured more than once. A user's own profile is measured."""
     engine = subject.engine
     return engine is not None and "@" not in subject.serving_model and known_of("engine", engine) < SEEN_PAIRS
 
 
 def kernels_lack(basis: object) -> str:
-    """Why a device's kernels are no measured ones, for a sentence; empty where they are, or are carried from such."""
+    """Words for a sentence; empty where kernels are measured, or carried from measured ones."""
     if basis == DATA_SHEET:
         return "its numbers follow from its data sheet"
     if basis == FITTED_BASIS:
@@ -54,7 +53,7 @@ def kernels_lack(basis: object) -> str:
 
 
 def _fitted_basis(subject: Subject, shipped: ShippedDevice | None) -> str:
-    """The basis of a profile without kernels. One that somebody changed rests on what it states."""
+    """Without kernels. A changed profile rests on what it states."""
     changed = shipped is not None and subject.device_key and not subject.device_key.startswith(shipped.theoretical_key)
     if shipped is None or not shipped.fitted_from or changed:
         return DATA_SHEET

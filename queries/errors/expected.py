@@ -1,6 +1,6 @@
-"""How far off a prediction is expected to be: on own servers, on tuned ones, and on those nobody measured.
+"""Expected errors on own servers, tuned ones, and unmeasured ones.
 
-First come held-out points of a user's own fit, then a store's own validations, then what ships."""
+In order: held-out points of the user's fit, the store's validations, what ships."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from queries.errors.spreads import (
     shipped_spreads,
 )
 from store.light_dataclass import dataclass
-from store.schema import FORMULA_MODELS, FORMULAS
+from store.schema import FORMULA_MODELS, FORMULAS, USUAL_CONVENTION
 
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
@@ -45,7 +45,7 @@ _PAST = re.compile(r"_v0$|_locked$|^eager$")  # engines that nobody deploys any 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The subject of rows of an answer, as far as errors depend on it."""
+    """Facts of rows that errors depend on."""
 
     device: str
     kind: str  # dense or moe
@@ -65,9 +65,7 @@ class Subject:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics whose errors are looked up for it.
-
-        An inclusive TPOT has errors of its own where a request waits for its prompt."""
+        """Inclusive TPOT has its own errors where a request waits for its prompt."""
         inclusive = self.tpot_rule == "inclusive" and self.phase == "aggregated"
         return tuple(
             "tpot_inclusive_ms" if inclusive and metric == "tpot_exclusive_ms" else metric
@@ -77,12 +75,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """Errors of one metric on one kind of servers.
-
-    They are the user's own, others that are tuned like the benchmarks', or others' servers.
+    """Of one metric on one kind of servers: the user's, tuned ones, or others'.
 
     The bias is the median signed error: above 0, predictions are too high. The spread of log(measured / predicted) has
-    two parts, as standard deviations: what the points of one server share, and the rest."""
+    two standard deviations: shared by a server's points, and the rest."""
 
     subject: str
     metric: str
@@ -103,7 +99,7 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnError:
-    """A signed relative error of a point that was validated in the store itself, or a derived one."""
+    """Signed and relative, validated here or derived."""
 
     device: str
     kind: str
@@ -118,7 +114,7 @@ class OwnError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """The errors of points, for one metric, under fits of a user's own engine profile that left them out."""
+    """Of one metric, under fits of the user's profile that left points out."""
 
     label: str  # NAME@key, as scenarios call the profile
     metric: str
@@ -128,7 +124,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The errors that a store itself holds: of points validated in it, and of profiles fitted in it."""
+    """Points validated and profiles fitted in this store."""
 
     own: Mapping[Key, Sequence[OwnError]]
     held_out: Mapping[tuple[str, str], HeldOut]
@@ -146,9 +142,9 @@ NOTHING_STORED = Stored({}, {})
 
 
 def expected_errors(subjects: Iterable[Subject], stored: Stored = NOTHING_STORED) -> tuple[ExpectedError, ...]:
-    """Errors of every metric of each subject, in their order: on servers tuned like the benchmarks', then on others'.
+    """By metric, first on tuned servers, then on others'.
 
-    Where the user's own points tell them they stand for both, and come once."""
+    The user's own points stand for both."""
     found = (
         nearest_error(subject, metric, stored, servers)
         for subject in dict.fromkeys(subjects)
@@ -167,8 +163,9 @@ def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -
 
 
 def steps_of_device(based: str, family: str) -> int:
-    """How much wider a statement is for what a device's rates rest on: its data sheet, or serving points of another
-    device, are as little as nothing; kernels of another one, or serving points of its own, are half of that."""
+    """Steps of widening: a data sheet, or another device's serving points, count in full.
+
+    Another device's kernels, or own serving points, count half."""
     if based == MEASURED:
         return 0
     sheet = based == DATA_SHEET or (family == "theoretical" and based != FITTED_BASIS)
@@ -176,7 +173,7 @@ def steps_of_device(based: str, family: str) -> int:
 
 
 def unknowns_of(subject: Subject) -> dict[str, int]:
-    """The parts of a subject that nobody measured, in words, and how many steps wider a statement is for it."""
+    """Unmeasured parts in words, with steps of widening."""
     based = device_basis(subject)
     steps = {
         f"its device's rates are {_FROM.get(based, based)}": steps_of_device(based, subject.family),
@@ -188,10 +185,9 @@ def unknowns_of(subject: Subject) -> dict[str, int]:
 
 
 def _stated_of(subject: Subject, metric: str, servers: str, tuned: ExpectedError | None) -> ExpectedError:
-    """The statement where no region has one: wider for each thing that nobody measured, and on others' servers never
-    narrower than on those that are tuned like the benchmarks'."""
+    """Where no region states one. Never narrower on others' servers than on tuned ones."""
     spreads, model = shipped_spreads(), ENGINE if subject.engine else FORMULAS
-    found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, "physical"))
+    found = (spreads.get((servers, one, model, metric)) for one in (subject.convention, USUAL_CONVENTION))
     spread = next(one for one in found if one is not None)
     unknowns = unknowns_of(subject)
     least = None if tuned is None else tuned.quantiles
@@ -220,9 +216,9 @@ def _stated_of(subject: Subject, metric: str, servers: str, tuned: ExpectedError
 
 
 def in_pairs(subject: Subject, stored: Stored) -> Subject:
-    """The subject of the TTFT of pairs whose prefill side is `subject`.
+    """For TTFT of pairs with this prefill pool.
 
-    It is the pair where pairs were measured near, else the side. Formulas give a pair its prefill side's time."""
+    The pair where pairs were measured near, else the pool; formulas give a pair its prefill pool's time."""
     if subject.engine is None or subject.phase != "prefill":
         return subject
     together = replace(subject, phase=PAIRED)
@@ -231,7 +227,7 @@ def in_pairs(subject: Subject, stored: Stored) -> Subject:
 
 
 def _own_of(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
-    """The errors that the user's own points show of the subject's serving model."""
+    """From the user's points of this serving model."""
     yield from _held_out(subject, metric, stored)
     if subject.engine is not None:
         yield from _own(subject, metric, _stored_at(subject, metric, stored), engine=subject.engine)
@@ -254,7 +250,7 @@ def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[Expec
 
 
 def _shipped(subject: Subject, place: Key) -> Mapping[str, str] | None:
-    """The shipped row of a place, of scenarios about which as much is known.
+    """About which as much is known.
 
     Formulas know no client, so they have one basis."""
     start = (subject.family, subject.convention, ENGINE if subject.engine else FORMULAS)
@@ -263,7 +259,7 @@ def _shipped(subject: Subject, place: Key) -> Mapping[str, str] | None:
 
 
 def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
-    """(reach, device, kind, engine) from near to far."""
+    """(reach, device, kind, engine), near to far."""
     engines = (ANY,) if subject.engine is None else (subject.engine, ANY)
     for kind in (subject.kind, ANY):
         for engine in engines:
@@ -277,7 +273,7 @@ def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
 def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
     device = row["device"] if row["reach"] == "device" else f"{row['device']} and devices that carry its calibration"
     kind = "dense and moe" if row["kind"] == ANY else row["kind"]
-    unusual = [value for value in (row["family"], row["convention"]) if value not in {"calibrated", "physical"}]
+    unusual = [value for value in (row["family"], row["convention"]) if value not in {"calibrated", USUAL_CONVENTION}]
     quantiles = tuple(map(float, row["quantiles"].split()))
     common, rest = parts_of(quantiles, _rest_share(row))
     return ExpectedError(
@@ -298,13 +294,13 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
 
 
 def _rest_share(row: Mapping[str, str]) -> float:
-    """The share of a region's variance that points of one pair do not share: that of all pairs of its metric."""
-    places = ((TUNED, one, row["serving_model"], row["metric"]) for one in (row["convention"], "physical"))
+    """Variance that points of a pair do not share, over all pairs of the metric."""
+    places = ((TUNED, one, row["serving_model"], row["metric"]) for one in (row["convention"], USUAL_CONVENTION))
     return next(shipped_spreads()[place].rest_share for place in places if place in shipped_spreads())
 
 
 def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
-    """Engines that miss by less than half of what formulas miss by, at the same place: what to evaluate with."""
+    """Engines with less than half of the formulas' error here: what to evaluate with."""
     place = (ASKED, "device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
     start = (row["family"], row["convention"])
     here, there = (region((*start, model, *place)) for model in (FORMULAS, ENGINE))
@@ -316,7 +312,7 @@ def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
 
 
 def _predictor(row: Mapping[str, str]) -> str:
-    """The serving model, and the engine where all points were served by one that it is not."""
+    """With the engine, where another one served all points."""
     alone = "+" not in row["engines"]
     if row["serving_model"] == ENGINE:
         return "any engine" if row["engine"] == ANY and not alone else row["engines"]
@@ -340,9 +336,9 @@ def _note(subject: Subject, *more: str) -> str | None:
 
 
 def _own(subject: Subject, metric: str, own: Sequence[OwnError], *, engine: str | None) -> Iterator[ExpectedError]:
-    """The store's own points of the subject's place: of one engine, or of any by another serving model."""
+    """At the subject's place: of one engine, or of any by another serving model."""
     errors = [one for one in own if engine in {None, one.engine}]
-    if len(errors) < LEAST_POINTS or subject.convention != "physical":
+    if len(errors) < LEAST_POINTS or subject.convention != USUAL_CONVENTION:
         return
     engines = ", ".join(sorted({one.engine for one in errors}))
     other = () if engine is not None else (f"by the closed loop of {engines}, not {subject.serving_model}",)
@@ -365,9 +361,9 @@ def _of_figures(subject: Subject, metric: str, figures: ErrorFigures, region: st
 
 
 def _held_out(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
-    """Held-out points of the profile that the subject is served by: closed loops, so aggregated instances only."""
+    """Closed loops, so aggregated instances only."""
     found = stored.held_out.get((subject.serving_model, metric))
-    if found is None or subject.phase != "aggregated" or subject.convention != "physical":
+    if found is None or subject.phase != "aggregated" or subject.convention != USUAL_CONVENTION:
         return
     elsewhere = () if subject.device in found.devices else (f"measured on {', '.join(found.devices)}",)
     said = [*elsewhere, *(f"no measured point has {what}" for what in subject.unmeasured)]

@@ -1,4 +1,4 @@
-"""The errors that ship: regions of the benchmarks' laboratories, and whose kernels a device's calibration stands on."""
+"""Shipped errors: laboratories' regions, and whose kernels a device's calibration has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One row of the shipped summary. `reach` says what `device` stands for: itself, or all that carry its kernels."""
+    """`reach`: `device` itself, or all with its kernels."""
 
     family: str
     convention: str
@@ -51,7 +51,7 @@ REGION_NAMES = tuple(item.name for item in fields(Region))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedDevice:
-    """A device of the summary. Keys are the beginnings of its profiles' content keys, empty where it has none."""
+    """Keys are beginnings of content keys, empty where it has no such profile."""
 
     device: str
     calibrated_from: str  # itself, where its own kernels were measured or it has no calibration
@@ -66,7 +66,7 @@ def _lines() -> Sequence[str]:
 
 
 def region(key: Key) -> Mapping[str, str] | None:
-    """The row whose first values are these; a question looks for a few of 1,600, none of which is quoted."""
+    """By its first values; a question needs a few of 1,600, and none is quoted."""
     begins = "".join(f"{value}," for value in key)
     place = bisect_left(_lines(), begins)
     line = _lines()[place] if place < len(_lines()) else ""

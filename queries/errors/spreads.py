@@ -1,7 +1,6 @@
-"""The statement of a server that nobody measured: a centre and a width of log(measured / predicted), few numbers each.
+"""Statements on unmeasured servers: centre and width of log(measured / predicted).
 
-On servers that are tuned like the benchmarks' it stands in where no region is near; on others' servers it is the
-statement."""
+For tuned servers where no region is near, and for others'."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _SMALLEST = -0.999  # a prediction of nothing has no logarithm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFigures:
-    """Figures of some points; the bias is the median signed error, quantiles are of log(measured / predicted)."""
+    """The bias is the median signed error; quantiles are of log(measured / predicted)."""
 
     points: int
     pairs: int
@@ -34,10 +33,9 @@ class ErrorFigures:
 
 
 def figures_of(errors: Mapping[str, Sequence[float]]) -> ErrorFigures:
-    """Figures of signed relative errors by pair; there is at least one.
+    """Of signed relative errors by pair; at least one.
 
-    Worked: errors of -0.1 and 0.25: sizes 10 and 25 %, median 17.5; measured / predicted = 1 / 0.9 and 1 / 1.25.
-    """
+    Worked: errors of -0.1 and 0.25: sizes 10 and 25 %, median 17.5; measured / predicted = 1 / 0.9 and 1 / 1.25."""
     signed = sorted(100.0 * error for values in errors.values() for error in values)
     sizes = sorted(abs(error) for error in signed)
     ratios = sorted(-math.log1p(max(error / 100.0, _SMALLEST)) for error in signed)
@@ -83,8 +81,7 @@ _FIGURE_DIGITS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """Figures in percent and quantiles of log(measured / predicted), with that spread in two parts: standard deviations
-    of what the points of one server share, and of the rest."""
+    """Percent, and quantiles of log(measured / predicted); spread as what a server's points share, and the rest."""
 
     median_ape_percent: float
     p90_ape_percent: float
@@ -109,13 +106,14 @@ class Spread:
     agreeing: int  # sources whose own median error has the sign of the centre
 
     def stated(self, steps: int, least: tuple[float, ...] | None = None) -> Stated:
-        """The statement where so much is unknown, never narrower than the quantiles `least` are about their middle."""
+        """Never narrower than the quantiles `least` are about their middle."""
         return _stated(self, steps, least)
 
 
 def student(share: float) -> float:
-    """Quantile of Student's t with four degrees of freedom, in closed form (Shaw 2006, Journal of Computational Finance
-    9:4, 37). Worked: a = 4 x 0.9 x 0.1 = 0.36, cos(acos(0.6) / 3) / 0.6 = 1.5879, 2 x sqrt(0.5879) = 1.533."""
+    """Quantile of Student's t with 4 degrees of freedom (Shaw 2006, Journal of Computational Finance 9:4, 37).
+
+    Worked: a = 4 x 0.9 x 0.1 = 0.36, cos(acos(0.6) / 3) / 0.6 = 1.5879, 2 x sqrt(0.5879) = 1.533."""
     root = math.sqrt(4.0 * share * (1.0 - share))
     size = 2.0 * math.sqrt(max(math.cos(math.acos(min(root, 1.0)) / 3.0) / root - 1.0, 0.0))
     return math.copysign(size, share - 0.5) if share != 0.5 else 0.0
@@ -189,13 +187,13 @@ def _known() -> Mapping[tuple[str, str], int]:
 
 
 def known_of(what: str, name: str) -> int:
-    """Pairs of device and model that somebody measured of an `engine` or a `family` of models."""
+    """Measured pairs of device and model, of an `engine` or a `family` of models."""
     return _known().get((what, name), 0)
 
 
 def family_of(model: str) -> str:
-    """The family of a model by the first word of its name: Qwen/Qwen3-32B is of qwen, NVIDIA-Nemotron-3 of nemotron.
+    """First word of the name: Qwen/Qwen3-32B is of qwen, nvidia/DeepSeek-V3.1-NVFP4 of deepseek.
 
-    Makers put their own name before others' models: nvidia/DeepSeek-V3.1-NVFP4 is of deepseek."""
+    Makers put their own name before others' models."""
     words = model.rsplit("/", 1)[-1].lower().replace("meta-", "").replace("nvidia-", "").split("-")
     return words[0].rstrip("0123456789.")

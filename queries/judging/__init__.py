@@ -1,4 +1,4 @@
-"""Answers beside measured errors: which subjects they are near, what limits hold, what is said of it."""
+"""Answers beside measured errors."""
 
 from __future__ import annotations
 

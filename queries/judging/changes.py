@@ -1,4 +1,4 @@
-"""Sentences on two sweeps: which winners changed, and what may have changed them."""
+"""Sentences on two sweeps: changed winners, and possible causes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Price(NamedTuple):
 
 @dataclass(slots=True)
 class _Side:
-    """Facts of one sweep's scenarios."""
+    """One sweep's scenarios."""
 
     profiles: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # by device and key
     formula_versions: set[int] = field(default_factory=set)
@@ -70,8 +70,7 @@ def change_lines(
     sweeps: Sequence[str],
     ready: Callable[[str], str],
 ) -> Iterator[str]:
-    """Winners before and after, then everything that is another in the second sweep: `groups` are scenarios with the
-    number of their sweep."""
+    """Winners before and after, then other changes. `groups` are scenarios with their sweep."""
     yield from _shortened(list(_winner_lines(connection, ready(_WINNERS))), "winners")
     first, second = _sides(transaction, groups)
     yield from _profile_lines(first, second)
@@ -140,7 +139,7 @@ def _profile_lines(first: _Side, second: _Side) -> Iterator[str]:
 
 
 def _changed(before: object, after: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Leaves of two profiles that differ, with their places."""
+    """Leaves that differ, with their paths."""
     before, after = _read(before), _read(after)
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
@@ -153,7 +152,7 @@ def _changed(before: object, after: object, path: tuple[str, ...] = ()) -> Itera
 
 
 def _read(value: object) -> object:
-    """A part that is kept as JSON in a text."""
+    """JSON kept in a text."""
     if not isinstance(value, str) or not value.startswith("{"):
         return value
     read: object = json.loads(value)

@@ -1,4 +1,4 @@
-"""How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction."""
+"""Bounds of measured values, given expected errors: how surely limits hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from queries.asking.question import Answer
 
 SURE, EVEN = 0.9, 0.5  # probabilities from which a row holds: yes, and likely
-MODES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 HELD = {"probe": "holds", "prefill_probe": "prefill_holds", "decode_probe": "decode_holds"}
 # In rows of pairs each side is judged by what the pair has of its metrics, such as a wait for its queue.
 _SIDES = {"prefill_probe": "prefill", "decode_probe": "decode"}
@@ -27,7 +26,7 @@ Predicted = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """Measured over predicted that is not exceeded with some probability; None of what a phase does not have."""
+    """Measured over predicted, not exceeded with some probability; None: not in this phase."""
 
     ttft: float | None = None
     pair_ttft: float | None = None  # of the pairs that a prefill row stands in
@@ -35,16 +34,15 @@ class Factors:
     tpot_exclusive: float | None = None  # and of the inverse of a user's tokens/s
 
     def of_pairs(self) -> Factors:
-        """As the pairs have them that a prefill row stands in; of other rows the same."""
+        """As the pairs of a prefill row; others stay."""
         return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
 def ratio_at(error: ExpectedError, probability: float) -> float:
-    """Measured / predicted that is not exceeded with this probability, from the quantiles of the nearest region.
+    """Measured / predicted, from the nearest region's quantiles.
 
-    Linear between the levels that are kept. Worked: log ratios of 0.05 at 0.8 and 0.15 at 0.9; at 0.85 it is 0.10, so
-    with 85 % what is measured stays within exp(0.10) = 1.105 times the prediction.
-    """
+    Linear between kept levels: log ratios of 0.05 at 0.8 and 0.15 at 0.9 give 0.10 at 0.85, so with 85 % measured
+    values stay within exp(0.10) = 1.105 times the prediction."""
     quantiles = error.quantiles
     for (level, value), (above, higher) in pairwise(zip(LEVELS, quantiles, strict=True)):
         if probability <= above:
@@ -66,10 +64,9 @@ def factors_of(subject: Subject, stored: Stored, probability: float, servers: st
 
 
 def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> str | None:
-    """`yes` where every limit is kept with 90 %, `likely` with 50 %, `no` below; None where none is given.
+    """`yes` from 90 %, `likely` from 50 %, else `no`; None without limits.
 
-    Each limit by itself: the errors of two metrics of a row are not independent, and how they go together is not kept.
-    """
+    Each limit by itself: how errors of two metrics correlate is not kept."""
     return _said_of(row, _levels(limits, tpot_rule, factors_at))
 
 
@@ -78,7 +75,7 @@ _Level = tuple[str, list[_Check]]  # a word, and what is compared before it is s
 
 
 def _checks(limits: Limits, factors: Factors, tpot_rule: str) -> list[_Check]:
-    """Comparisons for the limits that are there: the same for every row of a subject."""
+    """The same for every row of a subject."""
     asked = {one.name: limit for one, limit in limits.given}
     return [
         (place, None if (name := one.factor_by(tpot_rule)) is None else getattr(factors, name), asked[one.name])
@@ -94,7 +91,7 @@ def _levels(limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factor
 
 
 def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | None:
-    """The word of `holds` for one row. A limit whose metric the row lacks is none; thousands of rows come here."""
+    """A metric that the row lacks limits nothing. Runs for thousands of rows."""
     least = [one.least for one in predicted_limits()]
     for said, checks in levels:
         kept, looked_at = True, False
@@ -119,10 +116,9 @@ def with_holds(
     factors: Callable[[Subject, float], Factors],
     own: Callable[[str, Predicted], str | None] | None,
 ) -> Answer:
-    """An answer that says in a further column whether limits hold, beside each column that names probes.
+    """Adds a column beside each that names probes.
 
-    `predicted` is by probe, `subjects` by the scenario part of a probe's name; `own` has the words of probes that own
-    runs speak of."""
+    `predicted` is by probe, `subjects` by the scenario part of its name; `own` has words from own runs."""
     said = _Said(answer, predicted, subjects, factors, own)
     columns, rows = said.added(answer.columns, answer.rows)
     nearest_columns, nearest = said.added(answer.nearest_columns, answer.nearest)
@@ -130,7 +126,7 @@ def with_holds(
 
 
 class _Said:
-    """Judges the probes of one answer; what limits are compared with is worked out once a subject."""
+    """Works out comparisons once a subject."""
 
     def __init__(
         self,
@@ -158,7 +154,7 @@ class _Said:
         return (*columns, *(HELD[name] for name in named)), beside
 
     def _column(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str | None]:
-        """The word for each row, by the probe of one column."""
+        """By row, of the probes in one column."""
         place = columns.index(name)
         own = [
             (number, columns.index(str(one.metric)))

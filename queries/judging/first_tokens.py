@@ -1,4 +1,4 @@
-"""First tokens as an interval: users who stay in step and users who drift apart differ too much for one number."""
+"""TTFT as an interval: in-step and drifting requests differ too much for one number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TtftInterval:
-    """First tokens of a probe between two means, with what hardly depends on it: a whole request, and tokens/s."""
+    """Two mean TTFTs, with what hardly depends on them: whole requests, tokens/s."""
 
     probe: str
     least_ms: float
@@ -38,16 +38,15 @@ class TtftInterval:
     output_tokens_per_s: float  # of one instance
 
     def parted_by(self, limit_ms: float | None) -> bool:
-        """Whether a limit lies between, so that some users keep it and others do not."""
+        """A limit between the two, which some requests keep."""
         return limit_ms is not None and self.least_ms <= limit_ms < self.most_ms
 
     def said(self, limit_ms: float | None) -> str:
         least, most, whole = map(four_figures, (self.least_ms, self.most_ms, self.e2e_ms))
         parted = f" (the limit of {limit_ms:g} ms lies between)" if self.parted_by(limit_ms) else ""
         return (
-            f"note: TTFT of {self.probe} is {least} to {most} ms, by whether users of equal"
-            f" lengths stay in step or drift apart{parted};"
-            f" end to end {whole} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
+            f"note: TTFT of {self.probe} is {least} to {most} ms: less if users drift apart, more if they stay in"
+            f" step{parted}; end to end {whole} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
         )
 
 
@@ -61,9 +60,9 @@ def with_intervals(
     ready: Callable[[str], str],
     known: Known,
 ) -> Answer:
-    """An answer that says which of its first tokens lie between two numbers. `known` gains the probes it lacks.
+    """Marks TTFTs that are intervals; `known` gains missing probes.
 
-    `numbers` are those of the store's scenarios, by the beginning of their keys."""
+    `numbers` maps beginnings of keys to scenario numbers."""
     named: list[str] = []
     for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
         if not {"probe", "ttft_ms"} <= set(columns):
@@ -91,7 +90,7 @@ def with_intervals(
 
 
 def ask_about(connection: duckdb.DuckDBPyConnection, places: Sequence[tuple[int, int]]) -> None:
-    """Write down in `asked_about` which rows a statement is about, by scenario and batch size."""
+    """Fills the table `asked_about`: scenarios and batch sizes of a statement."""
     typed = ", ".join(f"{column} {type_}" for column, type_ in _ASKED_ABOUT)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE asked_about ({typed})")
     insert_rows(connection, "asked_about", _ASKED_ABOUT, places)
@@ -118,5 +117,5 @@ def _notes(found: Sequence[TtftInterval], limit_ms: float | None) -> Iterable[st
 
 
 def four_figures(value: float) -> str:
-    """A number as a sentence says it: 0.1235, 671, 1,044 and 30,528, never with an exponent of ten."""
+    """0.1235, 671, 1,044 and 30,528; never an exponent."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Subjects, errors and predictions that a session has looked up: a moved limit asks for none of them again."""
+"""A session's looked-up subjects, errors and predictions, so that a new limit asks for none again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from queries.errors.expected import Stored, Subject, expected_errors, in_pairs
 from queries.judging.confidence import factors_of
 from queries.judging.subjects import (
+    NO_KEY,
     StoredSubject,
     keys_of,
     scenarios_of_keys,
@@ -35,7 +36,7 @@ class KnownErrors:
 
 
 class KnownSubjects:
-    """Subjects and errors as they were when each was first asked for."""
+    """As they were when first asked for."""
 
     def __init__(self, location: StoreLocation) -> None:
         self._location = location
@@ -47,15 +48,15 @@ class KnownSubjects:
         self.intervals: Known = {}  # of first tokens, by probe; whoever finds more adds them
 
     def of_answer(self, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
-        """The scenarios of the probes among the rows, in their order.
+        """Scenarios of the rows' probes, in order.
 
-        Where there are no rows they are those of the nearest misses; where rows name no probes, the whole scope."""
+        Without rows, of nearest misses; where rows name no probes, the whole scope."""
         rule = answer.question.definitions.tpot
         keys = keys_of(answer.columns, answer.rows) or keys_of(answer.nearest_columns, answer.nearest)
         if not keys:
             return self.of_scenarios(scenario_ids, rule)
         known = self._by_key.setdefault(rule, {})
-        if missing := [key for key in keys if key not in known]:
+        if missing := [key for key in keys if key not in known and key != NO_KEY]:
             with read_transaction(self._location) as transaction:
                 numbers = scenarios_of_keys(transaction, missing)
                 known.update({one.key: one for one in self._read(transaction, numbers, rule)})

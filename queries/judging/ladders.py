@@ -1,4 +1,4 @@
-"""Loads of a question's scope as tables that reports about requests that arrive read: `ladder` and `played`."""
+"""Simulated loads of a scope as tables `ladder` and `played`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _NO_REQUESTS = "(VALUES (0::BIGINT, 0, 0::BIGINT, 0::BIGINT)) AS none (load_id, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStatements:
-    """Text that a report about loads stands on: tables of its scope, and the ladders whose cells are read."""
+    """Tables of a scope, and ladders whose cells are read."""
 
     tables: str
     choosing: str
@@ -115,7 +115,7 @@ class Ladders:
         self._borrowed: Mapping[str, float] = {}  # errors of sides that those of aggregated serving stand for
 
     def provide(self, scope: object, scenario_ids: Iterable[int], longer: Mapping[int, LongerSteps]) -> None:
-        """Make the tables of a scope, with steps as much longer as own runs say of scenarios."""
+        """Own runs lengthen steps of scenarios."""
         duckdb = self._connection.duckdb
         if self._scope is not scope:
             self._scope, self._moved = None, None
@@ -128,7 +128,7 @@ class Ladders:
             self._scope = scope
 
     def played(self, question: Question, phases: tuple[str, ...]) -> tuple[str, ...]:
-        """The phases of every set that was played whole. Refuses a question of which none was."""
+        """Phases simulated whole; refuses a question without one."""
         needs = needs_of(question) or [phases]
         if question.limits.e2e_ms is not None and self._connection.duckdb.execute(_TRACED).fetchall() != [(0,)]:
             raise InputError(
@@ -146,7 +146,7 @@ class Ladders:
         )
 
     def _provide_cells(self) -> None:
-        """Cells of few ladders are kept; those of many stay where they are."""
+        """Few ladders' cells are copied; many stay in place."""
         if self._cells is not None:
             self._connection.duckdb.execute(f"DROP {self._cells} temp.cell")
         self._cells = "TABLE" if self._count <= _ALL_ARE_READ else "VIEW"
@@ -163,7 +163,7 @@ class Ladders:
             )
 
     def notes(self, question: Question, phases: Collection[str]) -> tuple[str, ...]:
-        """Notes on intervals that are wide, and on pairs: those of bursts, and those that are left out."""
+        """On wide intervals and on pairs: bursts, and those left out."""
         return (
             *pairs_left_out(question),
             *self._few_requests(phases),
@@ -172,7 +172,7 @@ class Ladders:
         )
 
     def _of_borrowed(self, phases: Collection[str]) -> Iterator[str]:
-        """Whose errors stand for those that nobody measured."""
+        """Errors that stand in for unmeasured ones."""
         told = [f"{phase} +-{100 * error:.0f} %" for phase, error in sorted(self._borrowed.items()) if phase in phases]
         if told:
             yield (
@@ -186,7 +186,7 @@ class Ladders:
             yield f"{fewest} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)"
 
     def _of_bursts(self, phases: Collection[str]) -> Iterator[str]:
-        """How sides of bursts make a pair."""
+        """How pools under bursts make a pair."""
         if not {"prefill", "decode"} <= set(phases):
             return
         bursts, keeping = self._connection.duckdb.execute(_BURSTS).fetchall()[0]
@@ -219,7 +219,7 @@ class Ladders:
         return f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT ladder FROM {relation}"  # noqa: S608 - of a header of ours
 
     def provide_requests(self) -> None:
-        """Make every request of bursts ready, where loads keep them: pairs join them by number."""
+        """Every request of bursts, where kept: pairs join them by number."""
         duckdb = self._connection.duckdb
         if self._requests_of is self._scope:
             return
@@ -240,7 +240,7 @@ class Ladders:
         self._connection.duckdb.execute(self._moved)
 
     def keep_prompts(self) -> None:
-        """Prompts of instances by themselves are not moved."""
+        """Only prefill pools: nothing is moved."""
         if self._moved is not None:
             self._connection.duckdb.execute("UPDATE played SET beside_ms = 0")
             self._moved = None
@@ -249,7 +249,7 @@ class Ladders:
         return self._of_phases(_COUNTED, phases, self._considered) or 0
 
     def _of_phases(self, statement: str, phases: Collection[str], known: dict[tuple[str, ...], _T]) -> _T:
-        """A number of these tables, looked up once: a statement takes milliseconds."""
+        """Looked up once: a statement takes milliseconds."""
         asked = tuple(sorted(phases))
         if asked not in known:
             ((known[asked],),) = self._connection.duckdb.execute(statement, {"phases": list(asked)}).fetchall()
@@ -262,9 +262,9 @@ def _provide_step_errors(
     scenario_ids: Iterable[int],
     longer: Mapping[int, LongerSteps],
 ) -> Mapping[str, float]:
-    """Expected errors of step times, as a table: the median of the nearest region, or what own runs leave.
+    """As a table: the nearest region's median, or what own runs leave.
 
-    Returns the largest error of each phase that was taken from aggregated serving."""
+    Returns each phase's largest error borrowed from aggregated serving."""
     found = subjects_of_scenarios(transaction, scenario_ids, "exclusive")
     whole = {one.subject: replace(one.subject, phase="aggregated") for one in found}
     stored = stored_errors(transaction, dict.fromkeys((*whole, *whole.values())))
@@ -287,7 +287,7 @@ def _provide_step_errors(
 
 
 def _step_error(subject: Subject, stored: Stored, phase: str | None = None) -> ExpectedError:
-    """On servers tuned like the benchmarks': a margin is for what is not known of steps, not of who tunes them."""
+    """On tuned servers: the margin is for unknown steps, not for tuning."""
     return nearest_error(subject, _METRIC[phase or subject.phase], stored, TUNED)
 
 

@@ -1,4 +1,4 @@
-"""Own runs in an answer: a word beside each row, whether limits hold together, and the line of the header."""
+"""Own runs in an answer: a word a row, whether limits hold together, and the header's line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OwnWord = Callable[[str, Predicted], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """Limits as probabilities read them: a user's tokens/s are the inverse of TPOT."""
+    """As probabilities read them: tokens/s a user is TPOT's inverse."""
 
     names: tuple[str, ...]  # of what a probe's values are
     ttft_ms: float | None
@@ -55,7 +55,7 @@ class _Asked:
         )
 
     def kept_by_side(self, place: int, sd: float, values: Predicted) -> float | None:
-        """The probability that the one time of a side stays within its limit; None without limit or time."""
+        """Probability that a pool's time keeps its limit; None without limit or time."""
         told = dict(zip(self.names, values, strict=True))
         limit, time = (
             (self.ttft_ms, told["ttft_ms"]) if place == 0 else (self.tpot_ms, _inverse(told["tokens_per_s_per_user"]))
@@ -69,7 +69,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRuns:
-    """The words of an answer on own runs: how far off its corrected rows are expected to be, and the points read."""
+    """Expected error of corrected rows, and points read."""
 
     lines: tuple[str, ...]
     points: tuple[str, ...]  # keys of all that were read for the question
@@ -86,7 +86,7 @@ def _references(answer: Answer) -> Iterator[str]:
 
 
 class _Standing(NamedTuple):
-    """How a probe stands to the runs of its server."""
+    """A probe beside the runs of its server."""
 
     at: frozenset[str]  # keys of those that were made of it
     near: int
@@ -98,8 +98,6 @@ class _Standing(NamedTuple):
 
 
 class LearnedAnswer:
-    """An answer beside what own runs say of its rows."""
-
     def __init__(self, answer: Answer, learned: Learned) -> None:
         self._learned = learned
         numbers = {known.key[:KEY_LENGTH]: number for number, known in learned.told.items()}
@@ -119,12 +117,12 @@ class LearnedAnswer:
             yield group, [references[place] for place in places], found
 
     def _places(self, reference: str) -> tuple[int, ...]:
-        """The times that a probe has: of sides one."""
+        """A disaggregated probe has one time."""
         return _PLACES.get(self._learned.told[self._told[reference][0]].phase, (0, 1))
 
     @cached_property
     def standings(self) -> dict[str, _Standing]:
-        """How each probe stands to the runs, by its reference."""
+        """By probe."""
         found: dict[str, _Standing] = {}
         for group, references, posterior in self.posteriors:
             process = self._learned.processes[group]
@@ -139,7 +137,7 @@ class LearnedAnswer:
         return found
 
     def word(self, row: Mapping[str, object]) -> str | None:
-        """How a row stands to the runs: of a pair, both of its sides; None where one is of another server."""
+        """Both pools of a pair; None where one is another server's."""
         if row.get("prefill_probe") is None:
             one = self.standings.get(str(row.get("probe")))
             return None if one is None else one.word
@@ -153,9 +151,9 @@ class LearnedAnswer:
         return near_runs(min(prefill.near, decode.near), max(prefill.runs, decode.runs))
 
     def held(self, predicted: Mapping[str, Predicted], limits: Limits) -> OwnWord:
-        """`yes`, `likely` or `no` of a probe and its times: all limits together, by the joint distribution of both.
+        """All limits together, by the joint distribution of both times.
 
-        None of a probe that no run speaks of. A side has one time, as its pair has it."""
+        None where no run speaks of it. A pool has its pair's one time."""
         asked = _Asked.of(limits)
         whole = self._probabilities(predicted, asked)
         spreads = {
@@ -173,7 +171,7 @@ class LearnedAnswer:
         return word
 
     def _probabilities(self, predicted: Mapping[str, Predicted], asked: _Asked) -> dict[str, float]:
-        """The probability that a row keeps all limits. `predicted` is corrected by the runs already."""
+        """Probabilities that all limits are kept; `predicted` is already corrected."""
         import numpy as np
 
         from queries.learning.process import Kept, probability_of
@@ -193,7 +191,7 @@ class LearnedAnswer:
         return told
 
     def said(self) -> OwnRuns:
-        """The words of the header: none where no row shown is corrected."""
+        """None where no shown row is corrected."""
         from statistics import median
 
         from queries.learning.process import median_percent
@@ -238,15 +236,15 @@ class LearnedAnswer:
 
 
 def _unrun(basis: object) -> object:
-    """The basis of a row that no run speaks of, beside rows that were run: that kernels were measured makes it none."""
+    """Measured kernels do not make a row without runs measured."""
     return PREDICTED if basis == MEASURED_NEAR else basis
 
 
 def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[tuple[object, ...]]:
-    """Measured over corrected that is not exceeded at batch sizes of scenarios that runs speak of: rows of `factors`.
+    """Rows of `factors`: measured over corrected, not exceeded, by batch size.
 
-    All limits are kept together with the probability: each of k misses with (1 - p) / k at most (Bonferroni). Between
-    the sizes that are looked at, the larger of both ends counts."""
+    All limits hold together: each of k misses with (1 - p) / k at most (Bonferroni). Between sizes the larger end
+    counts."""
     from statistics import NormalDist
 
     deviations = NormalDist().inv_cdf(1.0 - (1.0 - probability) / max(limits, 1))
@@ -267,7 +265,7 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
 
 
 def near_runs(near: int, runs: int) -> str:
-    """The word of a row that was not run itself."""
+    """Of a row that was not run itself."""
     count, where = (near, "near") if near else (runs, "far from")
     return f"{where} {count} run{'' if count == 1 else 's'}"
 
@@ -311,7 +309,9 @@ def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
 
 
 def failed_notes(answer: Answer, failed: Mapping[str, FailedStart]) -> Iterator[str]:
-    """A note of each plan among the rows whose server did not start."""
+    """A note for each shown plan whose server did not start."""
+    if not failed:
+        return
     by_key = {key[:KEY_LENGTH]: one for key, one in failed.items()}
     shown = dict.fromkeys(reference[:KEY_LENGTH] for reference in _references(answer))
     told: dict[str, list[str]] = defaultdict(list)
@@ -337,7 +337,7 @@ _TPOT = "tpot_exclusive_ms"
 
 
 def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[int]) -> Answer:
-    """An answer with what runs at rates say, and notes of runs that say nothing and of failed starts."""
+    """Also of runs that say nothing, and of failed starts."""
     if runs.at_rates is not None:
         answer = _with_runs_at_rates(answer, runs.at_rates)
     failed = failed_notes(answer, runs.failed(scenarios))
@@ -345,7 +345,7 @@ def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[in
 
 
 def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
-    """An answer that says how each row stands to runs at rates, and in its header what they changed."""
+    """How rows stand to runs, and what runs changed."""
     answer = replace(answer, notes=(*answer.notes, *silent_notes(lessons.unpredicted)))
     by_key = {one.scenario[:KEY_LENGTH]: one for one in lessons.steps.values()}
     places = [place for place, name in enumerate(answer.columns) if name == "scenario"]

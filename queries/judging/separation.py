@@ -1,4 +1,4 @@
-"""Sentences on whether prefill and decode apart pay, by goodput: here, and under which limits that turns."""
+"""Whether disaggregation pays, by goodput, and under which limits that turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.judging.confidence import MODES
+from queries.judging.subjects import SERVING
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,7 +26,7 @@ _Row = Mapping[str, object]
 
 
 class _Compared(NamedTuple):
-    """Requests/s of a pair and of the plan beside it, with limits so many times as long."""
+    """Requests/s of a pair and of the aggregated plan, by factor on the limits."""
 
     scale: float
     apart: float
@@ -34,7 +34,7 @@ class _Compared(NamedTuple):
 
     @property
     def pays(self) -> bool | None:
-        """Whether the pair carries more; None where neither carries anything."""
+        """None where neither carries anything."""
         return None if max(self.apart, self.together) <= 0.0 else self.apart > self.together
 
 
@@ -70,7 +70,7 @@ def _here(row: _Row) -> str:
 
 
 def _turns(question: Question, row: _Row, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]) -> str:
-    """Under which limits the same two deployments change places, for both limits, and for each by itself."""
+    """Limits at which the two deployments change places: both, and each by itself."""
     limits = {"ttft": question.limits.ttft_ms, "tpot": question.limits.tpot_ms}
     if question.limits.tbt_ms is not None:
         return "where that turns is not looked for under a limit of the time between tokens"
@@ -105,16 +105,16 @@ def _length(limit_ms: float) -> str:
 
 
 def _nearest(compared: list[_Compared], pays: bool | None) -> float | None:
-    """The factor nearest to 1 at which the other deployment carries more; None where it never does.
+    """The factor nearest to 1 at which the other carries more; None: never.
 
-    `pays` says which one carries more here, where the curves do not."""
+    `pays` decides where the curves do not."""
     here = next((one.pays for one in compared if one.scale == 1.0), None) if pays is None else pays
     turned = [one.scale for one in compared if one.pays is not None and one.pays is not here and one.scale != 1.0]
     return min(turned, key=lambda scale: (abs(log(scale)), scale), default=None)
 
 
 def goodput_verdicts(answer: Answer) -> Iterator[str]:
-    """Which deployment carries more requests within the limits, and whether errors of steps leave it open."""
+    """Which carries more requests within limits, and whether errors leave it open."""
     groups: dict[object, dict[object, _Row]] = {}
     for row in answer.dicts():
         groups.setdefault(row["question_group"], {})[row["mode"]] = row
@@ -122,13 +122,13 @@ def goodput_verdicts(answer: Answer) -> Iterator[str]:
         where = f" ({answer.scope[number]})" if len(groups) > 1 and number < len(answer.scope) else ""
         if len(modes) < 2:
             (only,) = modes
-            yield f"{MODES[str(only)]} alone carries requests within the limits{where}"
+            yield f"{SERVING[str(only)]} alone carries requests within the limits{where}"
             continue
         gain = _number(modes["pd"]["system_goodput"]) / _number(modes["aggregated"]["system_goodput"])
         winner, other = ("pd", "aggregated") if gain >= 1 else ("aggregated", "pd")
         yield (
-            f"{MODES[winner]} carries {max(gain, 1 / gain):.2f} x the requests/s within the limits of"
-            f" {MODES[other].lower()}{where}: {_in_spite(modes, winner)}"
+            f"{SERVING[winner]} carries {max(gain, 1 / gain):.2f} x the requests/s within the limits of"
+            f" {SERVING[other].lower()}{where}: {_in_spite(modes, winner)}"
         )
 
 

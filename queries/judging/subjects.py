@@ -1,4 +1,4 @@
-"""The subjects of an answer's rows, and the errors that the store itself holds of them."""
+"""Subjects of rows, and errors that the store holds of them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from store.schema import FORMULAS, SCENARIO_TABLES, with_scenarios, words_sql
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
 KEY_LENGTH = 8  # of the scenario in a probe's reference
+NO_KEY = ""  # of a measured row, which is of no scenario
 _OF_ENGINES = "engine "  # before the names of engine profiles, among the calibrations of devices
 _AFTER_HEX = "g"
+SERVING: Mapping[str, str] = {"aggregated": "Aggregated serving", "pd": "Disaggregated serving"}
 # A decode instance of a deployment whose sides are apart is one; its rate is of both sides, and so are first tokens.
 _PHASES = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode"}
 _METRICS: Mapping[str, Mapping[str, str]] = {
@@ -69,7 +71,7 @@ class _About(NamedTuple):
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """The features of plan and workload that the measured points of the summary do not have."""
+        """Features that the summary's measured points lack."""
         has = {
             "a distribution of lengths": self.input_length is None,
             "cached prefixes": self.hit_rate,
@@ -98,7 +100,7 @@ class _Validated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSubject:
-    """A scenario of the store by its number and the beginning of its key, and what it is about."""
+    """By number and beginning of its key."""
 
     scenario_id: int
     key: str
@@ -124,9 +126,10 @@ def subjects_of_scenarios(
 
 
 def keys_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Beginnings of the keys of scenarios that rows name, and NO_KEY where some name what was measured."""
     places = [index for index, name in enumerate(columns) if name == "probe" or name.endswith("_probe")]
     references = (str(row[place]) for row in rows for place in places if row[place] is not None)
-    return list(dict.fromkeys(reference[:KEY_LENGTH] for reference in references))
+    return list(dict.fromkeys(reference[:KEY_LENGTH] if ":" in reference else NO_KEY for reference in references))
 
 
 def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -165,7 +168,7 @@ def stored_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> 
 
 
 def held_out_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> list[HeldOut]:
-    """Held-out errors of the user's own engine profiles that subjects are served by, kept when they were fitted."""
+    """Of the user's fitted engine profiles, kept from their fits."""
     labels = {subject.serving_model for subject in subjects if "@" in subject.serving_model}
     found: list[HeldOut] = []
     for label in sorted(labels):
@@ -187,9 +190,9 @@ def _held_out(label: str, kept: Mapping[str, Any]) -> Iterator[HeldOut]:
 
 
 def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> list[OwnError]:
-    """Errors of the points validated in this store, of devices and kinds of model as the subjects have.
+    """Of points validated here, for these devices and kinds of model.
 
-    Those of an end-to-end time follow from both latencies of a point."""
+    End-to-end errors follow from both latencies."""
     wanted = sorted({(subject.device, subject.kind) for subject in subjects})
     if not wanted or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
         return []

@@ -1,12 +1,12 @@
-"""Brings expected errors to an answer: figures beside it, whether limits hold, and limits read with a confidence."""
+"""Adds expected errors to answers, and reads limits with a confidence."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from queries.asking.limit_sql import with_limits
@@ -45,10 +45,9 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     ready: Callable[[str], str],
     learned: Learned | None = None,
 ) -> Answer:
-    """An answer with the errors that are expected of its rows, and whether limits hold in spite of them. It says
-    which first tokens are an interval, and what own runs changed, too.
+    """Also says which TTFTs are intervals, and what own runs changed.
 
-    `ready` gives a statement of ours as it is to be run."""
+    `ready` prepares a statement to run."""
     found = known.of_answer(answer, scenario_ids)
     subjects = list({id(one.subject): one.subject for one in found}.values())  # equal ones are one object
     errors = known.errors_of(subjects)
@@ -80,10 +79,11 @@ def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
     places = [answer.columns.index(name) for name in ("device", "prefill_device") if name in answer.columns]
     probes = [place for place, name in enumerate(answer.columns) if name.endswith("probe")]
     least = cache(lambda *devices: _least_known([bases.get(str(device)) for device in devices]))
-    rows = tuple(
-        (*row, OWN if any(is_measured(row[place]) for place in probes) else least(*[row[place] for place in places]))
-        for row in answer.rows
-    )
+    told = list(zip(*answer.rows, strict=True)) or [()] * len(answer.columns)
+    known = map(least, *(told[place] for place in places))
+    own = map(any, zip(*(map(is_measured, told[place]) for place in probes), strict=True)) if probes else repeat(False)
+    added = [(OWN if measured else one,) for one, measured in zip(known, own, strict=False)]
+    rows = tuple(map(operator.add, answer.rows, added))
     answer = replace(answer, columns=(*answer.columns, BASIS), rows=rows)
     return replace(answer, notes=(*answer.notes, *_on_data_sheets(answer)))
 
@@ -119,12 +119,12 @@ def _predicted(
     ready: Callable[[str], str],
     known: dict[str, Predicted],
 ) -> Mapping[str, Predicted]:
-    """The predictions that limits are compared with, of every probe among the rows; `known` gains those it lacks."""
+    """Predictions of all probes shown; `known` gains the missing ones."""
     named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
     own = [str(one.metric) for one in predicted_limits()]  # what limits are about
     if named == {"probe"} and set(own) <= set(answer.columns) and not answer.nearest:
         places = [answer.columns.index(name) for name in ("probe", *own)]
-        told = map(itemgetter(*places), answer.rows)
+        told = map(operator.itemgetter(*places), answer.rows)
         return {str(probe): tuple(map(number_or_none, measures)) for probe, *measures in told}
     numbers = {one.key: one.scenario_id for one in subjects}
     references = {
@@ -150,7 +150,7 @@ def read_with_confidence(
     scenario_ids: Iterable[int],
     learned: Learned | None = None,
 ) -> None:
-    """Write down in `factors` what makes limits ones of measured values."""
+    """Fills `factors`, which make limits ones of measured values."""
     limits, rule = question.limits, question.definitions.tpot
     found = known.of_scenarios(scenario_ids, rule)
     subjects = list(dict.fromkeys(one.subject for one in found))

@@ -1,6 +1,6 @@
-"""Own runs condition predictions: what a few measured settings of one server say of all its others.
+"""A few measured settings of a server correct all its others.
 
-`Process(runs, prior).at(settings)` is the door."""
+`Process(runs, prior).at(settings)` is the entry."""
 
 from __future__ import annotations
 

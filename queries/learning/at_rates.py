@@ -1,7 +1,7 @@
-"""How much longer steps take than they were simulated with, by own runs at a rate of requests.
+"""How much longer steps take than simulated, by own runs at a request rate.
 
-With every step c times as long, requests at rate r take c times what those at rate c r take now (queries/loaded.sql).
-A run's TPOT at its rate thus tells one c. A ladder of loads is one setting: all its rates share it."""
+With steps c times as long, requests at rate r take c times what those at rate c r take now (queries/loaded.sql), so a
+run's TPOT tells one c. A ladder of loads is one setting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOADS = (
 
 
 class LongerSteps(NamedTuple):
-    """The steps of one scenario by own runs."""
+    """One scenario's, by own runs."""
 
     scenario: str  # content key
     factor: float
@@ -47,14 +47,14 @@ class _Load(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLessons:
-    """The steps of scenarios by runs at rates, and the points that no simulated load predicts."""
+    """Steps by scenario, and points that no simulated load predicts."""
 
     steps: Mapping[int, LongerSteps]
     unpredicted: tuple[OwnPoint, ...] = ()
 
 
 def longer_steps(transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int]) -> RateLessons:
-    """The steps of scenarios that are asked about, as runs at rates of their servers correct them."""
+    """As runs at rates correct them."""
     own = [point for point in points if point.requests_per_s is not None]
     lessons = lessons_of(transaction, own, asked, at_rates=True) if own else None
     if lessons is None or not lessons.scenarios:
@@ -64,7 +64,7 @@ def longer_steps(transaction: ReadTransaction, points: Sequence[OwnPoint], asked
 
 
 def _ladders(transaction: ReadTransaction, scenarios: Sequence[int]) -> Mapping[int, list[_Load]]:
-    """The loads of scenarios by their rate, of several settings those of the first key."""
+    """By rate; of several settings those of the first key."""
     if not scenarios:
         return {}
     by_settings: dict[int, dict[str, list[_Load]]] = defaultdict(lambda: defaultdict(list))
@@ -93,10 +93,10 @@ def _ladder_of(known: Known) -> Setting:
 
 
 def step_factor(point: OwnPoint, loads: Sequence[_Load]) -> float | None:
-    """The logarithm of how much longer steps must take for loads to have the measured TPOT at the measured rate.
+    """Log of the factor on steps that gives the measured TPOT at its rate; None beyond all loads.
 
-    None where the rate, at such steps, lies above all loads. Loads of 2 and 4 requests/s with 10 and 16 ms a token: a
-    run with 32 ms at 2 requests/s has steps twice as long, since at 4 requests/s half of it was predicted."""
+    Loads of 2 and 4 requests/s with 10 and 16 ms a token: 32 ms at 2 requests/s means steps twice as long, since half
+    of it was predicted at 4 requests/s."""
     measured, rate = point.measured["tpot_exclusive_ms"], point.requests_per_s or 0.0
     rates, times = (np.array([getattr(load, name) for load in loads]) for name in ("arrivals_per_s", "tpot_ms"))
     if not rates.size:

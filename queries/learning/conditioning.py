@@ -1,6 +1,6 @@
-"""Own runs of a store beside the scenarios of a question: one process a group, and the factors of every stored row.
+"""Own runs beside a question's scenarios: a process a group, and factors of stored rows.
 
-`lessons_of` finds the groups, and `Lessons.taught` predicts the points from stored rows."""
+`lessons_of` finds groups, `Lessons.taught` predicts points from stored rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ABOUT = (
 
 
 class Known(NamedTuple):
-    """A stored scenario, as far as own runs may speak of it."""
+    """A stored scenario that own runs may speak of."""
 
     id: int
     key: str
@@ -60,7 +60,7 @@ class Known(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether its instances take prompts alone, or decode alone."""
+        """Prefill or decode instances alone."""
         return self.phase != "aggregated"
 
     @property
@@ -70,14 +70,15 @@ class Known(NamedTuple):
 
     @property
     def group(self) -> tuple[object, ...]:
-        """Rows that one process speaks of: of one server, predicted in one way. Servers that do both say nothing of
-        sides apart: by their runs errors of these grow (tests/benchmark/bench_learning.py)."""
+        """Rows of one server, predicted in one way.
+
+        Aggregated servers say nothing of disaggregated ones: errors would grow (tests/benchmark/bench_learning.py)."""
         way = (self.device_key, self.precision_key, self.serving_model, self.convention, self.compile)
         return self.server, *way, self.apart
 
     @property
     def region(self) -> Region:
-        """The servers whose errors are expected of it before any run."""
+        """Servers whose errors are expected before any run."""
         by_data_sheet = self.family == "theoretical"
         if self.apart:
             return "apart_data_sheet" if by_data_sheet else "apart"
@@ -105,7 +106,7 @@ class Row(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A point beside the stored scenario that predicts it, and that of its prompts where sides are apart."""
+    """A point and its scenario; disaggregated, also that of its prompts."""
 
     point: OwnPoint
     known: Known
@@ -113,7 +114,7 @@ class Match(NamedTuple):
 
 
 class ApartRun(NamedTuple):
-    """A run of disaggregated instances, as its prompts are found out from. Times in ms, requests/ms."""
+    """For finding prompts' times. Times in ms, requests/ms."""
 
     number: int
     scenario_id: int
@@ -126,7 +127,7 @@ class ApartRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lessons:
-    """Points that are of the groups of a question, by group, each with the stored scenario that predicts it."""
+    """By group, each point with its scenario."""
 
     scenarios: Mapping[int, Known]
     matched: Mapping[tuple[object, ...], tuple[Match, ...]]
@@ -144,7 +145,7 @@ class Lessons:
 
     @property
     def apart(self) -> Iterator[ApartRun]:
-        """Runs whose sides are apart; a prompt waits half a decode step, too, before it joins."""
+        """A prompt also waits half a decode step before it joins."""
         for number, (point, _, prompts) in enumerate(self._every):
             if point.prompts is not None and prompts is not None:
                 yield ApartRun(
@@ -154,9 +155,9 @@ class Lessons:
                 )  # fmt: skip
 
     def taught(self, rows: Iterable[Row], longer: Mapping[int, float]) -> Learned:
-        """The processes of the points, whose predictions are read from these ladders.
+        """Predictions are read from these ladders.
 
-        `longer` says of each run whose sides are apart the logarithm of its prompts' time over the predicted one."""
+        `longer`: log of a disaggregated run's prompt time over the predicted one."""
         ladders: dict[int, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: (row.scenario_id, row.batch_size)):
             ladders[row.scenario_id].append(row)
@@ -186,7 +187,7 @@ class Lessons:
 
 
 def _runs_of(match: Match, ladders: Mapping[int, Sequence[Row]], longer: Mapping[str, float]) -> Iterator[Run]:
-    """A point beside its prediction; of sides apart one run of each, which are of one key."""
+    """Disaggregated: one run of each pool, of one key."""
     point, known, prompts = match
     predicted = _interpolated(ladders.get(known.id, ()), point.batch_size)
     if predicted is not None:
@@ -198,7 +199,7 @@ def _runs_of(match: Match, ladders: Mapping[int, Sequence[Row]], longer: Mapping
 
 
 def _interpolated(ladder: Sequence[Row], batch_size: int) -> Predicted | None:
-    """The prediction of a ladder for a number of requests: its own row, or between neighbours on logarithmic scales."""
+    """The row itself, or between neighbours on logarithmic scales."""
     place = bisect_left([row.batch_size for row in ladder], batch_size)
     if place < len(ladder) and ladder[place].batch_size == batch_size:
         return Predicted(**{name: getattr(ladder[place], name) for name in Predicted.__slots__})
@@ -241,7 +242,7 @@ class Taught:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """The processes of a question, and the scenarios that they speak of."""
+    """Processes, and the scenarios they speak of."""
 
     scenarios: Mapping[int, Known]
     groups: Mapping[tuple[object, ...], Taught]
@@ -261,7 +262,7 @@ class Learned:
         return Process((), prior).at([runs[0].setting])
 
     def at(self, rows: Sequence[tuple[int, int]]) -> dict[tuple[object, ...], tuple[list[int], Posterior]]:
-        """The posterior of rows by scenario and batch size, group by group, with the places of its rows."""
+        """By scenario and batch size, group by group, with row places."""
         places: dict[tuple[object, ...], list[int]] = defaultdict(list)
         for place, (scenario, _) in enumerate(rows):
             if scenario in self.told:
@@ -275,9 +276,9 @@ class Learned:
 def lessons_of(
     transaction: ReadTransaction, points: Sequence[OwnPoint], asked: Collection[int], *, at_rates: bool = False
 ) -> Lessons | None:
-    """The points that say something of scenarios that are asked about, or would under their engine; None where none.
+    """Points about these scenarios; None where none is.
 
-    `at_rates` asks about simulated loads in place of stored rows."""
+    `at_rates`: about simulated loads instead of stored rows."""
 
     def kind_of(one: Known) -> Kind | None:
         return ("apart" if one.apart else "whole") if not at_rates else None if one.apart else "at a rate"
@@ -326,7 +327,7 @@ class _Stored(NamedTuple):
 
 
 def without_gaps(transaction: ReadTransaction, scenarios: Collection[int]) -> range | None:
-    """The batch sizes of scenarios, where nearly all of a range are stored: looking them up takes longer."""
+    """Where nearly all sizes of a range are stored: looking them up takes longer."""
     ids = ", ".join(map(str, scenarios))
     sql = (
         f"SELECT min(first_batch_size), max(last_batch_size), sum(probe_count) FROM block WHERE scenario_id IN ({ids})"  # noqa: S608  numbers
@@ -345,7 +346,7 @@ def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[O
 
 
 def _matched(point: OwnPoint, scenarios: Sequence[Known]) -> Match | None:
-    """A point beside the stored scenarios that predict it, both sides where they are apart; None where none does."""
+    """Both pools where disaggregated; None where nothing predicts it."""
     prompts = point.prompts
     if prompts is None:
         found = _nearest(point, point.setting.plan, scenarios)

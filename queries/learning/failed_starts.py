@@ -1,4 +1,4 @@
-"""Stored scenarios of plans whose server did not start, or gave no numbers: a plan fails at all its users."""
+"""Scenarios of plans whose server failed: a plan fails at any concurrency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store.reading import ReadTransaction
 def failed_scenarios(
     transaction: ReadTransaction, failed: Sequence[FailedStart], asked: Collection[int]
 ) -> Mapping[str, FailedStart]:
-    """The scenarios that are of failed plans, by content key, with the failure. A pair says nothing of one side."""
+    """By content key. A pair says nothing of one pool."""
     whole = [one for one in failed if one.point.prompts is None]
     return {keys[0]: one for keys, one in _failed(transaction, whole, asked)}
 
@@ -22,7 +22,7 @@ def failed_scenarios(
 def failed_pairs(
     transaction: ReadTransaction, failed: Sequence[FailedStart], asked: Collection[int]
 ) -> Mapping[tuple[str, ...], FailedStart]:
-    """The scenarios of prefill and of decode instances that failed together, by both content keys."""
+    """Pairs that failed together, by both keys."""
     return dict(_failed(transaction, [one for one in failed if one.point.prompts is not None], asked))
 
 

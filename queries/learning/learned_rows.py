@@ -1,6 +1,6 @@
-"""The rows of a store as own runs correct them: one relation in the place of the view `probe`.
+"""Stored rows as own runs correct them, in place of the view `probe`.
 
-Only what is stored of times is corrected; everything else follows from these as it does from predictions."""
+Only stored times are corrected; the rest follows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ _CORRECTED = f"""
 
 
 def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
-    """The lessons of points beside the stored rows that predict them."""
     points = {(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some}
     rows = _rows(connection, _EXACT, points)
     between = points - {(row.scenario_id, row.batch_size) for row in rows}
@@ -84,7 +83,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, sql: str, points: Collection[tu
 
 
 def _longer_prompts(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Iterator[tuple[int, float]]:
-    """By how much prompts took longer than predicted, of runs whose sides are apart."""
+    """Log factors of prompts, of disaggregated runs."""
     runs = list(lessons.apart)
     if not runs:
         return
@@ -100,9 +99,9 @@ def _looked_up(connection: duckdb.DuckDBPyConnection, scenarios: Collection[int]
 
 
 def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range | None = None) -> Learned:
-    """Read what is predicted of the points, and make the relation of rows that they correct.
+    """Creates the relation of corrected rows.
 
-    `sizes` hold all batch sizes of what is corrected; None: they are looked up."""
+    `sizes` hold all batch sizes of what is corrected; None: looked up."""
     learned = taught_by(connection, lessons)
     _create_factors(connection, learned, sizes)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {LEARNED} AS {probe_select(f'({_CORRECTED})')}")
@@ -110,7 +109,7 @@ def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range 
 
 
 def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
-    """Factors by ladder and batch size. Scenarios that differ in nothing but a name share a ladder."""
+    """By ladder and batch size. Scenarios that differ in a name alone share a ladder."""
     ladders: dict[tuple[object, ...], dict[object, int]] = defaultdict(dict)
     numbers: list[tuple[int, int]] = []
     bases: list[tuple[object, Setting]] = []

@@ -1,4 +1,4 @@
-"""Measured points of a store as a question reads them: which server, which setting, what was measured."""
+"""Measured points as questions read them: server, setting, values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kind = Literal["whole", "apart", "at a rate"]
 
 
 class Server(NamedTuple):
-    """A server, of which points and rows must both be: the model by its content key, device, engine and formats."""
+    """Points and rows must share it: model key, device, engine and formats."""
 
     model_key: str
     device: str
@@ -33,7 +33,7 @@ class Server(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """The instances of a point that take prompts alone; its setting is that of those that decode."""
+    """Prefill instances of a point; its setting is the decode instances'."""
 
     plan: str
     instances: int
@@ -44,7 +44,7 @@ class Apart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPoint:
-    """One measured point that can teach. `users` of its setting are those of a stored row of as many requests."""
+    """A point that can teach. `users` match a stored row of as many requests."""
 
     key: str
     source: str
@@ -59,12 +59,12 @@ class OwnPoint:
 
     @property
     def kind(self) -> Kind:
-        """The rows that it is a run of."""
+        """Rows that it is a run of."""
         return "apart" if self.prompts else "at a rate" if self.requests_per_s else "whole"
 
 
 class FailedStart(NamedTuple):
-    """A server that gave no numbers."""
+    """A server without numbers."""
 
     point: OwnPoint
     why: str
@@ -76,7 +76,7 @@ class FailedStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPoints:
-    """The points of a store that can teach, and those that cannot, by source, with the reason."""
+    """Points that can teach, and others by source with the reason."""
 
     points: tuple[OwnPoint, ...] = ()
     silent: tuple[tuple[str, str], ...] = ()
@@ -87,5 +87,5 @@ PointReader = Callable[[StoreLocation], OwnPoints]
 
 
 def no_points(_: StoreLocation) -> OwnPoints:
-    """Nothing is read: a session that answers as predicted."""
+    """For sessions that answer as predicted."""
     return OwnPoints()

@@ -1,5 +1,4 @@
-"""The priors of log(measured / predicted) by region: priors.json, which one command
-writes (`python -m tools.learning_priors serving.csv closed.csv`)."""
+"""Priors of log(measured / predicted) by region (`python -m tools.learning_priors serving.csv closed.csv`)."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ Two = tuple[float, float]  # of TTFT and of TPOT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Standard deviations of each part of a log factor, of TTFT and TPOT, and the correlation of both.
+    """Standard deviations by part, of TTFT and TPOT, and their correlation.
 
-    `common` is of a server at every setting, `shape` smooth over settings, `own` of one setting whenever it is run, and
-    `noise` of a single run. `length` scales the distance over which `shape` forgets. Few
-    `degrees` of freedom say that servers differ much in all this; `bare` widens what is said without runs."""
+    `common`: a server at every setting; `shape`: smooth over settings, forgotten over `length`; `own`: one setting at
+    every run; `noise`: one run. Few `degrees` of freedom: servers differ much; `bare` widens statements without
+    runs."""
 
     common: Two
     common_correlation: float
@@ -38,8 +37,8 @@ class Prior:
 
 @cache
 def prior_of(region: Region) -> Prior:
-    """The prior of a region: a laboratory whose servers were measured (`known`), a device that is predicted by its data
-    sheet, or anybody else's server (`foreign`), such as a user's; and its prefill and decode instances `apart`."""
+    """A measured laboratory (`known`), a data-sheet device, anybody else's server (`foreign`), disaggregated ones
+    `apart`."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))[region]
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
     return Prior(**found)

@@ -45,7 +45,7 @@ _FAR = 6.0  # standard deviations beyond which nothing lies
 
 
 class Setting(NamedTuple):
-    """A setting of a server: what its factor depends on. `plan` tells two settings apart that are alike in the rest."""
+    """`plan` tells settings apart that are otherwise alike."""
 
     users: float
     input_length: float
@@ -63,10 +63,10 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A measured setting: logarithms of measured over predicted, None where not measured.
+    """Logs of measured over predicted, None: not measured.
 
-    `whole` is of the time of a whole request (less the logarithm of tokens/s), of which TTFT is predicted to take
-    `ttft_share`; it counts where one of the others is missing. `repeats` runs were averaged."""
+    `whole` is a whole request's (less the log of tokens/s), of which TTFT takes `ttft_share`; it counts where another
+    is missing. `repeats` runs were averaged."""
 
     key: str
     setting: Setting
@@ -78,7 +78,7 @@ class Run:
     version: str | None = None
 
     def observed(self) -> list[tuple[tuple[float, float], float]]:
-        """The values that it observes: (weights of TTFT and TPOT, value)."""
+        """(weights of TTFT and TPOT, value)."""
         found = [((1.0, 0.0), self.ttft), ((0.0, 1.0), self.tpot)]
         if self.ttft is None or self.tpot is None:
             found.append(((self.ttft_share, 1.0 - self.ttft_share), self.whole))
@@ -93,7 +93,7 @@ class Disagreement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posterior:
-    """Log factors of settings: mean [setting, 2] and covariance [setting, 2, 2], TTFT and TPOT."""
+    """Mean [setting, 2] and covariance [setting, 2, 2], TTFT and TPOT."""
 
     mean: FloatArray
     covariance: FloatArray
@@ -113,7 +113,7 @@ def _pairwise(prior: Prior, part: str) -> FloatArray:
 
 
 class Process:
-    """Factors of one group of settings, conditioned on its runs."""
+    """One group of settings, conditioned on its runs."""
 
     def __init__(self, runs: Sequence[Run], prior: Prior) -> None:
         self.runs, self.prior = tuple(runs), prior
@@ -135,9 +135,9 @@ class Process:
 
     @cached_property
     def width(self) -> FloatArray:
-        """The widths that standard deviations of TTFT and TPOT are multiplied by, so that a normal's 80 % hold.
+        """Factor on standard deviations so that a normal's 80 % hold.
 
-        It is the factor that runs tell, and a t distribution's wider quantiles (Cornish and Fisher's first term)."""
+        The runs' factor, and t's wider quantiles (Cornish and Fisher's first term)."""
         count = self._values.size
         if not count:
             return np.array(self.prior.bare)
@@ -146,12 +146,12 @@ class Process:
         return np.array([scale, scale])
 
     def _widened(self, covariance: FloatArray) -> FloatArray:
-        """Covariances [..., 2, 2] with both metrics' widths."""
+        """[..., 2, 2], by both metrics' widths."""
         return np.asarray(covariance * np.outer(self.width, self.width))
 
     @property
     def _misfit(self) -> float:
-        """The values' squared distance from the prior, of which as many are expected as there are values."""
+        """Squared distance from the prior; its expectation is the number of values."""
         return float(self._values @ self._solved[1])
 
     def _kernel(self, some: Sequence[Setting], others: Sequence[Setting]) -> FloatArray:
@@ -169,7 +169,7 @@ class Process:
         return np.exp(-apart / 2.0), np.asarray(same, dtype=np.bool_)
 
     def at(self, settings: Sequence[Setting]) -> Posterior:
-        """The factors of settings, each by itself; both metrics of one jointly."""
+        """Each by itself, both metrics jointly."""
         count, before = len(settings), np.asarray(sum(self._parts))
         if not self.runs or not count:
             none = np.zeros(count, dtype=np.int64)
@@ -189,9 +189,9 @@ class Process:
         )
 
     def ladders(self, bases: Sequence[Setting], users: FloatArray) -> FloatArray:
-        """The means of whole ladders: [metric, base, rung]. A base says all but the users, and has a row of `users`.
+        """Means [metric, base, rung]; a base has a row of `users`.
 
-        The same as `at(...).mean`, in a hundredth of the time: users stand apart from everything else in the kernel."""
+        As `at(...).mean` in a hundredth of the time: users stand apart in the kernel."""
         if not self.runs:
             return np.zeros((2, *users.shape))
         alone = [one._replace(users=1.0) for one in bases]
@@ -225,12 +225,12 @@ class Process:
         return np.asarray(means)
 
     def _cross(self, settings: Sequence[Setting]) -> FloatArray:
-        """Covariances of the factors of settings with what was observed: [setting, metric, observed]."""
+        """Covariances with observations: [setting, metric, observed]."""
         between = self._kernel(settings, self._settings)[:, self._of]
         return np.asarray(np.einsum("niab,ib->nai", between, self._weights))
 
     def across(self, settings: Sequence[Setting]) -> FloatArray:
-        """The joint covariance of the factors of settings, [2 n, 2 n]: TTFT of all, then TPOT of all."""
+        """Joint covariance [2 n, 2 n]: TTFT of all, then TPOT."""
         count = len(settings)
         prior = self._kernel(settings, settings).transpose(2, 0, 3, 1).reshape(2 * count, 2 * count)
         if not self.runs:
@@ -243,11 +243,11 @@ class Process:
         return np.asarray(covariance * np.outer(widths, widths))
 
     def disagreements(self) -> tuple[Disagreement, ...]:
-        """Runs of which a value lies far from what all the other runs say; the farthest first. Of many runs, farther:
-        one in twenty of processes without any strange run has one.
+        """Runs far from what the others say, the farthest first.
 
-        By the inverse C of the covariance of all: a run's values R left out have residual r = C_RR^-1 (C y)_R and
-        covariance C_RR^-1, and the others' misfit is less by r C_RR r."""
+        The threshold grows with runs: one in twenty sound processes has one. With C the inverse covariance, a run's
+        values R left out have residual r = C_RR^-1 (C y)_R and covariance C_RR^-1, and the others' misfit falls by r
+        C_RR r."""
         if len(self.runs) < 3:
             return ()
         inverse, solved = self._solved
@@ -268,7 +268,7 @@ class Process:
         return tuple(sorted(found, key=lambda one: (-abs(one.deviations), one.key)))
 
     def likelihood(self) -> float:
-        """The logarithm of the probability density of what was observed: a multivariate t."""
+        """Log density of the observations: a multivariate t."""
         _, determinant = np.linalg.slogdet(self._solved[0])
         count, degrees = self._values.size, self.prior.degrees
         constant = (
@@ -282,10 +282,10 @@ def _metric(weights: FloatArray) -> int:
 
 
 def without_strange_versions(runs: Sequence[Run], prior: Prior) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """The runs of the version of an engine that most are of, and of versions that agree with it.
+    """Runs of the commonest version and those that agree, and versions left out.
 
-    And the versions left out. A version agrees where its runs' mean error lies within two standard deviations of what
-    the others say; a run that states none counts as one that agrees."""
+    A version agrees where its mean error is within two standard deviations of what others say; without a version, it
+    agrees."""
     counts = Counter(run.version for run in runs if run.version is not None)
     if len(counts) < 2:
         return tuple(runs), ()
@@ -303,7 +303,7 @@ def _release(version: str) -> list[tuple[int, str]]:
 
 
 def _deviates(some: Sequence[Run], process: Process) -> bool:
-    """Whether the mean of what runs observe lies outside what others say of it, for either metric."""
+    """For either metric."""
     places = [run.setting for run in some]
     mean, spread = process.at(places).mean, process.across(places)
     for metric, name in enumerate(("ttft", "tpot")):
@@ -327,10 +327,10 @@ class Kept:
 
 
 def probability_of(found: Posterior, predicted: FloatArray, kept: Kept) -> FloatArray:
-    """The probability that each setting keeps all limits together. `predicted` is [setting, (TTFT, TPOT)] in ms.
+    """Probability that each setting keeps all limits. `predicted` is [setting, (TTFT, TPOT)] in ms.
 
-    TPOT is integrated over, and at each of its values TTFT is normal and must stay below the smaller of its own limit
-    and what the end-to-end limit leaves it: a request takes TTFT + (output - 1) x TPOT."""
+    TPOT is integrated over; TTFT is then normal, below its limit and what end-to-end leaves: a request takes TTFT +
+    (output - 1) x TPOT."""
     sd = np.maximum(found.sd, 1e-9)
     slope = found.covariance[:, 0, 1] / sd[:, 1] ** 2
     rest = np.sqrt(np.maximum(found.covariance[:, 0, 0] - slope**2 * sd[:, 1] ** 2, 1e-18))
@@ -352,14 +352,14 @@ def probability_of(found: Posterior, predicted: FloatArray, kept: Kept) -> Float
 
 
 def normal_below(values: npt.ArrayLike) -> FloatArray:
-    """The standard normal distribution function. W. Cody's and others' erfc by the machine's library, one by one."""
+    """The machine library's erfc, one by one."""
     flat = np.asarray(values, dtype=np.float64)
     found = [0.5 * math.erfc(-one / math.sqrt(2.0)) for one in flat.ravel().tolist()]
     return np.array(found).reshape(flat.shape)
 
 
 def log_factor(too_long: Callable[[float], bool]) -> float:
-    """The logarithm of the factor from which on times are too long, between 1/32 and 32."""
+    """Log of the factor where times become too long, between 1/32 and 32."""
     low, high = -math.log(32.0), math.log(32.0)
     for _ in range(40):  # to 1e-11
         middle = (low + high) / 2
@@ -368,10 +368,10 @@ def log_factor(too_long: Callable[[float], bool]) -> float:
 
 
 def median_percent(spread: float) -> float:
-    """The error that half of values stay below, of logarithms with this standard deviation."""
+    """Error that half of values stay below."""
     return 100.0 * math.expm1(_MEDIAN * spread)
 
 
 def deviation_of_median(percent: float) -> float:
-    """The standard deviation of logarithms of which half are nearer than this error."""
+    """Half of the values are within this error."""
     return math.log1p(percent / 100.0) / _MEDIAN

@@ -1,4 +1,4 @@
-"""The own runs that answers of one session read: the points of its store, and what they say of a scope."""
+"""Own runs of a session: the store's points, and what they say of a scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionRuns:
-    """Points as they were when the store was first asked, until `forget`."""
+    """As first read, until `forget`."""
 
     def __init__(self, location: StoreLocation, reader: PointReader) -> None:
         self._location = location
@@ -51,7 +51,7 @@ class SessionRuns:
         return self._points
 
     def learn_rates(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> None:
-        """Read what runs at rates of requests say of the simulated loads of scenarios."""
+        """For simulated loads of scenarios."""
         asked, self.at_rates = frozenset(scenarios), None
         if asked and any(point.requests_per_s is not None for point in self._read().points):
             from queries.learning.at_rates import longer_steps
@@ -59,7 +59,7 @@ class SessionRuns:
             self.at_rates = longer_steps(transaction, self._read().points, asked)
 
     def failed(self, scenarios: Iterable[int]) -> Mapping[str, FailedStart]:
-        """Scenarios of plans whose server did not start, by content key, with what is known of it."""
+        """By content key, with what is known of it."""
         if not self._read().failed:
             return {}
         from queries.learning.failed_starts import failed_scenarios
@@ -68,7 +68,7 @@ class SessionRuns:
             return failed_scenarios(transaction, self._read().failed, frozenset(scenarios))
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
-        """Make the relation of rows that runs correct, and name it; None where none does."""
+        """Names the relation of corrected rows; None where runs correct none."""
         self.learned = None
         if lessons is None:
             return None

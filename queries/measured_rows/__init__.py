@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         no_shell,
         predicted_scope,
         unread,
+        words_of_settings,
     )
+    from queries.measured_rows.near_lengths import met, runs_meet
     from queries.measured_rows.placing import MeasuredRows
     from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of

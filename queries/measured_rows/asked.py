@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, get_args
 
 from queries.asking.library import names_below, report
@@ -12,6 +13,7 @@ from queries.asking.options import Rows, Scope
 from queries.scoping.names import find_sweep
 from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import ResolvedScope, resolve_scope
+from queries.vocabulary import files_for
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from store.reading import ReadTransaction
 
 PREDICTED, MEASURED, BOTH = get_args(Rows)
+_SETTINGS = "measured_probe"
+_OF_SIDES = {"tags"}  # runs are found by these, too
+_UNREAD = {"extra"}  # why a server failed: it has no setting
 _OF_WHOLE_PAIRS = frozenset({"cost"})  # reports with a mode whose pairs are points as others are
 
 
@@ -34,8 +39,15 @@ def brought_in(question: Question, measured: Callable[[], MeasuredRows]) -> froz
     """Views that are read besides, and all that the report names: what comes later is read again with these."""
     if question.options.rows == PREDICTED:
         return frozenset()
-    points = () if measured().loads_kept(question) else ("measured_probe", "measurement")
+    points = () if measured().loads_kept(question) else (_SETTINGS, "measurement")
     return names_below(question.report).union(points, ("price", "device"))
+
+
+@cache
+def words_of_settings() -> frozenset[str]:
+    """Words of the views that make settings of points, among them the columns that they read."""
+    told = frozenset[str]().union(*(file.words for file in files_for({_SETTINGS})), _OF_SIDES)
+    return told - _UNREAD
 
 
 def check_rows(question: Question) -> None:
@@ -61,10 +73,10 @@ def check_rows(question: Question) -> None:
 def check_pairs(question: Question, phases: frozenset[str]) -> None:
     if question.options.rows != MEASURED or report(question.report).verdict != "deployments":
         return
-    for phase, name in (("pd", "prefill and decode apart"), ("aggregated", "both in one instance")):
+    for phase, name in (("pd", "disaggregated serving"), ("aggregated", "aggregated serving")):
         if phase not in phases:
             raise InputError(
-                f"report {question.report} needs settings of both kinds, and none with {name} was measured here",
+                f"report {question.report} needs settings of both kinds, and none of {name} was measured here",
                 hint="ask best or pareto, or `rows=both` beside predictions",
             )
 

@@ -1,6 +1,6 @@
-"""Measured settings as Parquet beside a file store: derived, and read only as long as no byte of the store is another.
+"""Measured settings as Parquet beside a file store, read while no byte of it changed.
 
-A store in PostgreSQL has none, and few points are read as soon."""
+PostgreSQL stores have none; few points are read as fast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VIEW = "measured_probe"
 
 
 class KeptBase:
-    """The kept settings of one store, by a statement that makes them."""
+    """By the statement that makes them."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, location: StoreLocation, store_id: str, made_by: str
@@ -37,7 +37,7 @@ class KeptBase:
         self._program = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
     def state(self) -> list[object] | None:
-        """All that tells one state of the store from another; None while it may change without a trace."""
+        """None while a store may change without a trace."""
         if self._location.path is None:
             return None
         files = [_version(self._location.path.with_name(self._location.path.name + end)) for end in ("", "-wal")]
@@ -45,7 +45,7 @@ class KeptBase:
         return None if time.time_ns() - newest < _SETTLED_S * 1e9 else [self._program, *files]
 
     def load(self, table: str, state: list[object] | None) -> bool:
-        """Make the table of what was kept in this state of the store; whether there was any."""
+        """Returns whether any was kept."""
         with suppress(OSError, ValueError, LookupError, TypeError, self._duckdb_error()):
             said = json.loads((self._folder / _SAID).read_text(encoding="utf-8"))
             path = self._folder / Path(said["name"]).name
@@ -55,7 +55,7 @@ class KeptBase:
         return False
 
     def keep(self, table: str, state: list[object] | None) -> None:
-        """Keep a table of this state, unless the store has changed since or its folder is not ours."""
+        """Unless the store changed since, or the folder is not ours."""
         ((count,),) = self._duckdb.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608
         if state is None or count < _WORTH_KEEPING or self.state() != state:
             return
@@ -82,7 +82,7 @@ class KeptBase:
 
 
 def _version(path: Path) -> list[int]:
-    """Facts of a file that change with its content; none of an empty one, which SQLite makes and removes."""
+    """Changes with its content; none for an empty one, which SQLite makes and removes."""
     try:
         found = path.stat()
     except FileNotFoundError:

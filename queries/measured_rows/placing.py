@@ -1,6 +1,6 @@
-"""Which measured settings a question is about, in which groups, and the relation that it reads them from.
+"""Measured settings of a question, their groups, and their relation.
 
-A filter means what it means of predictions: by model, device, engine, formats and lengths."""
+Filters mean what they mean of predictions: model, device, engine, formats, lengths."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
 from queries.measured_rows.kept_base import KeptBase
+from queries.measured_rows.near_lengths import runs_meet
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.relation import BASE, MADE_BASE, RELATIONS, Ladder, join_predicted, make_base, read_ladders
+from queries.measured_rows.relation import BASE, MADE_BY, RELATIONS, Ladder, join_predicted, make_base, read_ladders
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
 from queries.scoping.names import unknown
@@ -67,14 +68,14 @@ class _Run(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """The scope of a question with measured settings in it, and where its rows are read."""
+    """A scope with measured settings, and where rows are read."""
 
     scope: ResolvedScope
     relation: str
 
 
 class MeasuredRows:
-    """The measured settings of one store, read again where the store was."""
+    """Read again when the store is."""
 
     def __init__(self, connection: StoreConnection, named: ServerNamer) -> None:
         self._connection = connection
@@ -82,7 +83,7 @@ class MeasuredRows:
         self._ladders: tuple[Ladder, ...] = ()
         self._left_out = 0
         self._read_at: object = None
-        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BASE)
+        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BY)
         self._state: list[object] | None = None  # of the store, before its settings were read
         self._sides_read: tuple[tuple[str, ...], ...] = ()  # keys of the runs that each side of a question has
         self._loaded: list[object] | None = None  # of the store, when what was loaded of it was kept
@@ -93,7 +94,7 @@ class MeasuredRows:
         return (f"note: {self._left_out} measured settings are left out: users in flight or mode are not known",)
 
     def place(self, transaction: ReadTransaction, question: Question, predicted: ResolvedScope, source: str) -> Placed:
-        """Measured settings alone, or beside the scope of what is `predicted`, whose rows are those of `source`."""
+        """Alone, or beside `predicted`, whose rows are `source`'s."""
         if question.options.sweeps:
             return self._sides(transaction, question, predicted, source)
         self._sides_read = ()
@@ -111,7 +112,7 @@ class MeasuredRows:
         return Placed(_joined(predicted, beside, joined, alone), RELATIONS[BOTH])
 
     def loads_kept(self, question: Question) -> bool:
-        """Whether the settings of a question were kept: then their points need not be read."""
+        """Then their points need not be read."""
         if question.options.sweeps:
             return False
         self._state = self._kept.state()
@@ -121,13 +122,14 @@ class MeasuredRows:
         return self._loaded is not None
 
     def points(self, scope: ResolvedScope) -> list[tuple[str, str]]:
-        """The points behind the rows of a scope, by content key, with digests of what they say."""
+        """By content key, with digests."""
         self._connection.provide({"measurement", "measured_setting"})
         ladders = [row.scenario_id for row in scope.rows if row.scenario_id < 0]
         keys = [key for side in self._sides_read for key in side]
         asked = {"keys": keys} if keys else {"ladders": ladders}
-        told = self._connection.duckdb.execute(_POINTS.format(among=_OF_KEYS if keys else _OF_LADDERS), asked)
-        return [(key, hashlib.sha256(said.encode()).hexdigest()[:32]) for key, said in told.fetchall()]
+        with runs_meet(self._connection.duckdb):
+            told = self._connection.duckdb.execute(_POINTS.format(among=_OF_KEYS if keys else _OF_LADDERS), asked)
+            return [(key, hashlib.sha256(said.encode()).hexdigest()[:32]) for key, said in told.fetchall()]
 
     def read_as_they_are(self) -> None:
         self._connection.duckdb.execute(_AS_THEY_ARE)
@@ -264,7 +266,7 @@ Test = Callable[[Ladder, object], bool]
 
 
 def _same(stored: str, asked: object) -> bool:
-    """Whether two formats are one: BF16 is what no quantization is called, too."""
+    """BF16 is also called no quantization."""
     formats = [name.upper().replace(NO_KV_FORMAT, "BF16") for name in (stored, str(asked))]
     return formats[0] == formats[1]
 
@@ -307,7 +309,7 @@ def _is_device(name: str, asked: str) -> bool:
 
 
 def _names_predictions(scope: Scope) -> bool:
-    """Whether filters name predictions, or nothing: measured settings then stand beside them alone."""
+    """Otherwise measured settings stand alone."""
     return scope.is_default or not scope.described().keys() <= _TESTS.keys() | _OF_EVERY
 
 

@@ -1,4 +1,4 @@
-"""The stored scenarios that measured settings stand beside: those of the same model, formats, engine and lengths."""
+"""Stored scenarios of the same model, formats, engine and lengths as measured settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAME = 1e-6  # of logarithms of lengths
 
 
 class Served(Protocol):
-    """A measured server at one pair of lengths."""
+    """At one pair of lengths."""
 
     @property
     def server(self) -> NamedServer:
@@ -47,7 +47,7 @@ class Served(Protocol):
 
 
 class StoredScenario(NamedTuple):
-    """A stored scenario of requests as clients of measured points send them: nothing cached, drafted or drawn."""
+    """Of requests as measuring clients send them: nothing cached, drafted or drawn."""
 
     scenario_id: int
     subject: str
@@ -70,7 +70,7 @@ class StoredScenario(NamedTuple):
     moe_dp: int
 
     def apart(self, one: Served) -> float | None:
-        """How far measured lengths are off; None where the server is of another model, format, engine or length.
+        """How far lengths are off; None for another model, format, engine or length.
 
         Formulas stand for any engine."""
         server = one.server
@@ -111,7 +111,7 @@ def stored_scenarios(transaction: ReadTransaction, numbers: Iterable[int]) -> li
 def groups_of(
     transaction: ReadTransaction, scope: ResolvedScope, ladders: Sequence[Ladder]
 ) -> Mapping[int, tuple[int, ...]]:
-    """The groups of a scope that each ladder stands in, by its number: of those that agree with it the nearest."""
+    """By ladder: the nearest of the groups that agree."""
     of_group = {row.question_group: row.scenario_id for row in scope.rows}  # a group's rows agree on what is compared
     known = {one.scenario_id: one for one in stored_scenarios(transaction, set(of_group.values()))}
     found: dict[int, tuple[int, ...]] = {}

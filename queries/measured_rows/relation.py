@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED
+from queries.measured_rows.near_lengths import SEEN, joined, runs_meet
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
 from queries.narrow.scope_tables import STORED
 from store.schema import (
@@ -55,15 +56,11 @@ MADE_BASE = f"""
     JOIN servers ON {_same("servers", StatedServer._fields)}
     JOIN pairs ON {_same("pairs", ("input_length", "output_length"))}
 """  # noqa: S608  our names
+MADE_BY = SEEN + MADE_BASE
 _EMPTY = f"""
     CREATE OR REPLACE TEMP TABLE measured_base AS
     SELECT 0 AS side, {", ".join(_TAKEN)}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
 """  # noqa: S608  our names
-# The view of settings sees the runs of a side in place of all.
-_OF_SIDE = """
-    CREATE TEMP TABLE measurement AS
-    SELECT * EXCLUDE (metrics, definitions, extra, flags) FROM main.measurement SEMI JOIN side_run USING (key)
-"""
 _SERVERS = f"SELECT side, server, {_STATED} FROM measured_base GROUP BY ALL ORDER BY side, server"  # noqa: S608
 _LENGTHS = """
     SELECT side, lengths, input_length, output_length, count(*)
@@ -85,42 +82,48 @@ _KEPT = ", ".join(
 )
 _UNSHARED = ", ".join(f"{one.default} AS {one.name}" for one in OF_SHARES)  # what no source states of a plan
 _SUBJECT = (*_OF_NAMES, "num_devices", "prefill_instances", "prefill_tp", "decode_instances", "phase", "length")
+_LADDER = "side, named, num_devices, length, at_rate, turn"
 # Settings of a ladder that have as many requests in flight are ladders of their own: a row is found by its batch size.
-_ROWS = f"""
-    CREATE OR REPLACE TEMP TABLE measured_row AS
-    WITH joined AS (
+# Rows are numbered by what tells them apart alone: sorting all they have takes ten times as long.
+_NUMBERED = f"""
+    CREATE OR REPLACE TEMP TABLE measured_number AS
+    WITH apart AS (
         SELECT
-            measured_base.side, measured_server.named, measured_length.length,
-            measured_base.request_rate IS NOT NULL AS at_rate, {_KEPT}
-        FROM measured_base
-        JOIN measured_server ON measured_server.side = measured_base.side
-            AND measured_server.server = measured_base.server
-        JOIN measured_length ON measured_length.side = measured_base.side
-            AND measured_length.lengths = measured_base.lengths
-        WHERE measured_base.batch_size > 0 AND measured_base.phase IS NOT NULL
-    ),
-    apart AS (
-        SELECT
-            *, row_number() OVER (
+            measured_base.rowid AS place, side, server, named, num_devices, length, request_rate IS NOT NULL AS at_rate,
+            row_number() OVER (
                 PARTITION BY side, named, num_devices, length, at_rate, batch_size ORDER BY probe
             ) AS turn
-        FROM joined
-    ),
-    numbered AS MATERIALIZED (
-        SELECT
-            *, {_UNSHARED}, -dense_rank() OVER (ORDER BY side, named, num_devices, length, at_rate, turn) AS scenario_id
-        FROM apart
-    ),
-    ladders AS (
-        SELECT
-            scenario_id, coalesce({label_sql()}, '{UNSTATED}') AS plan,
-            md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
-            md5(CAST(row(side, named, num_devices, length, at_rate, turn) AS VARCHAR)) AS scenario
-        FROM (SELECT DISTINCT ON (scenario_id) * FROM numbered)
+        FROM measured_base
+        JOIN measured_server USING (side, server)
+        JOIN measured_length USING (side, lengths)
+        WHERE batch_size > 0 AND phase IS NOT NULL
     )
-    SELECT * EXCLUDE ({", ".join(one.name for one in OF_SHARES)})
-    FROM numbered
-    JOIN ladders USING (scenario_id)
+    SELECT *, -dense_rank() OVER (ORDER BY {_LADDER}) AS scenario_id
+    FROM apart
+"""  # noqa: S608  our names
+_LADDER_NAMES = f"""
+    CREATE OR REPLACE TEMP TABLE measured_ladder AS
+    WITH firsts AS (SELECT DISTINCT ON (scenario_id) * FROM measured_number ORDER BY scenario_id, place),
+    told AS (
+        SELECT firsts.* EXCLUDE (num_devices), {_KEPT}, {_UNSHARED}
+        FROM firsts
+        JOIN measured_base ON measured_base.rowid = firsts.place
+        JOIN measured_server ON measured_server.side = firsts.side AND measured_server.server = firsts.server
+    )
+    SELECT
+        scenario_id, side, named, length, coalesce({label_sql()}, '{UNSTATED}') AS plan,
+        md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
+        md5(CAST(row({_LADDER}) AS VARCHAR)) AS scenario
+    FROM told
+"""  # noqa: S608  our names
+_ROWS = f"""
+    CREATE OR REPLACE TEMP TABLE measured_row AS
+    SELECT measured_ladder.*, {_KEPT}
+    FROM measured_number
+    JOIN measured_base ON measured_base.rowid = measured_number.place
+    JOIN measured_server
+        ON measured_server.side = measured_number.side AND measured_server.server = measured_number.server
+    JOIN measured_ladder USING (scenario_id)
 """  # noqa: S608  our names
 _LADDERS = """
     SELECT scenario_id, side, named, length, phase, num_devices, max(last_imported_at)
@@ -157,22 +160,17 @@ class Read(NamedTuple):
 def make_base(connection: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[str]]) -> None:
     """Make `measured_base` of every measured setting, or of the runs of each side by their content keys."""
     connection.execute(_EMPTY)
-    if not sides:
-        connection.execute(MADE_BASE, {"side": 0})
-    for number, keys in enumerate(sides):
-        put_temporary(connection, "side_run", [("key", "VARCHAR")], [(key,) for key in keys])
-        connection.execute(_OF_SIDE)
-        try:
+    for number, keys in enumerate(sides or [None]):
+        with runs_meet(connection, keys):
             connection.execute(MADE_BASE, {"side": number})
-        finally:
-            connection.execute("DROP TABLE temp.measurement")
 
 
 def read_ladders(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> Read:
     """Make `measured_row` of the settings of `measured_base`."""
     servers = _name_servers(connection, named)
     lengths = _join_lengths(connection)
-    connection.execute(_ROWS)
+    for statement in (_NUMBERED, _LADDER_NAMES, _ROWS):
+        connection.execute(statement)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {_ALONE} AS SELECT {_SELECTED} FROM measured_row")  # noqa: S608
     ladders = (
         Ladder(number, side, servers[server], lengths[length][0], lengths[length][1], phase, devices, imported)
@@ -221,22 +219,9 @@ def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> 
 
 def _join_lengths(connection: duckdb.DuckDBPyConnection) -> list[tuple[float | None, float | None]]:
     """Write down which lengths are nearly the same: the pair that most settings have stands for those near it."""
-    import numpy as np
-
     rows = connection.execute(_LENGTHS).fetchall()
-    pairs = np.array([(row[2], row[3]) for row in rows], dtype=np.float64).reshape(-1, 2)
-    logs = np.log(np.maximum(pairs, 1.0))  # of an unknown length not a number
-    left = np.ones(len(rows), dtype=bool)
-    places = np.zeros(len(rows), dtype=np.int64)
-    centres: list[tuple[float | None, float | None]] = []
-    while left.any():
-        first = int(np.argmax(left))
-        apart = np.abs(logs - logs[first])
-        alike = (apart <= np.log1p(NEAR_LENGTHS)) | (np.isnan(logs) & np.isnan(logs[first]))
-        of_it = left & alike.all(axis=1)
-        places[of_it] = len(centres)
-        centres.append((rows[first][2], rows[first][3]))
-        left &= ~of_it
-    put_temporary(connection, "measured_length", _LENGTH_COLUMNS,
-            [(side, number, int(place)) for (side, number, *_), place in zip(rows, places, strict=True)])  # fmt: skip
-    return centres
+    places = joined([(row[2], row[3]) for row in rows], NEAR_LENGTHS)
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    made = [(side, number, numbers[place]) for (side, number, *_), place in zip(rows, places, strict=True)]
+    put_temporary(connection, "measured_length", _LENGTH_COLUMNS, made)
+    return [(rows[place][2], rows[place][3]) for place in numbers]

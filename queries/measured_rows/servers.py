@@ -1,4 +1,4 @@
-"""The server of a measured setting: as its source states it, and by the names and sizes that stored rows have."""
+"""Measured servers as their source states them, and by stored names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_KV_FORMAT = "DISABLED"  # keys and values as they are computed, as stored row
 
 
 class StatedServer(NamedTuple):
-    """The facts of `measured_probe` that tell servers apart. The plan of a pair is that of its decode side."""
+    """Facts of `measured_probe`. A pair's plan is its decode pool's."""
 
     model: str | None
     device: str | None
@@ -30,7 +30,7 @@ class StatedServer(NamedTuple):
 
 
 class NamedServer(NamedTuple):
-    """A server by the names of stored rows. `model_key` is that of the model's shapes, where these are known."""
+    """`model_key` is of the model's shapes, where known."""
 
     model: str
     model_key: str | None
@@ -48,7 +48,7 @@ class NamedServer(NamedTuple):
 
     @property
     def engine(self) -> str:
-        """The engine without the profile of its costs."""
+        """Without its cost profile."""
         return self.serving_model.partition("@")[0]
 
 
@@ -56,7 +56,7 @@ ServerNamer = Callable[[StatedServer], NamedServer]
 
 
 def as_stated(one: StatedServer) -> NamedServer:
-    """The names of the source: whoever knows no catalogue asks of what is written."""
+    """Without a catalogue, as written."""
     stated = one.linear_quantization or UNSTATED
     return NamedServer(
         model=one.model or UNSTATED, model_key=None, device=one.device or UNSTATED,

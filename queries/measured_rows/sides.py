@@ -1,4 +1,4 @@
-"""One side of the measured runs, by the name that a user gives it: a tag, a version of the engine, or days."""
+"""Measured runs by a user's name: tag, engine version, or days."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SidedRun(Protocol):
 
     @property
     def version(self) -> str:
-        """The version of its engine, empty where none is stated."""
+        """Empty where not stated."""
 
     @property
     def tags(self) -> frozenset[str]: ...
@@ -32,7 +32,7 @@ _Run = TypeVar("_Run", bound=SidedRun)
 
 
 def side_of(runs: Iterable[_Run], name: str, option: str | None = None) -> dict[str, _Run]:
-    """The runs that a side names, by key: a tag before a version, a version before days. `option` is its keyword."""
+    """By key: a tag before a version before days. `option` is its keyword."""
     runs, told = list(runs), name if option is None else f"`{option}={name}`"
     tests = (
         lambda run: name in run.tags,
@@ -51,7 +51,7 @@ def side_of(runs: Iterable[_Run], name: str, option: str | None = None) -> dict[
 
 
 def _holds(name: str, day: date, told: str) -> bool:
-    """Whether a day is among those of a span: 2026-05-01, 2026-05-01.., ..2026-05-31 or both ends."""
+    """2026-05-01, 2026-05-01.., ..2026-05-31 or both ends."""
     match = _DAYS.fullmatch(name)
     if match is None or not (match["first"] or match["last"]):
         return False

@@ -1,4 +1,4 @@
-"""The predictions of a sweep as a side that runs are compared with: at measured settings, or all of them."""
+"""A sweep's predictions as a side: at measured settings, or all."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ Values = Mapping[str, float]
 
 
 class StoredSweep(NamedTuple):
-    """A sweep with predictions."""
+    """With predictions."""
 
     key: str
     scenarios: frozenset[int]
 
 
 class MeasuredSetting(NamedTuple):
-    """A measured deployment under as many users as ask again."""
+    """Deployment and concurrency."""
 
     server: NamedServer
     input_length: float | None
@@ -58,7 +58,7 @@ class MeasuredSetting(NamedTuple):
 
 
 def sweep_named(connection: StoreConnection, name: str) -> StoredSweep | None:
-    """The sweep of a key or label; an InputError where it predicts nothing."""
+    """By key or label; an InputError where it predicts nothing."""
     with read_transaction(connection.location) as transaction:
         try:
             number = find_sweep(transaction, name)
@@ -78,7 +78,7 @@ _TOLD_APART = (
 
 
 def predicted_otherwise(connection: StoreConnection, sweep: StoredSweep, one: MeasuredSetting) -> str:
-    """The first fact of a setting that no prediction of a sweep has."""
+    """The first fact of a setting that no prediction has."""
     with read_transaction(connection.location) as transaction:
         alike = stored_scenarios(transaction, sweep.scenarios)
     for name in _TOLD_APART:
@@ -94,7 +94,7 @@ def predicted_otherwise(connection: StoreConnection, sweep: StoredSweep, one: Me
 def predicted_at(
     connection: StoreConnection, sweep: StoredSweep, settings: Sequence[MeasuredSetting]
 ) -> dict[int, Values]:
-    """Predictions of settings, by their places, where a sweep evaluated the same server at the same load."""
+    """By place, where the sweep has the same server and load."""
     with read_transaction(connection.location) as transaction:
         known = stored_scenarios(transaction, sweep.scenarios)
     wanted = []
@@ -110,7 +110,7 @@ def predicted_at(
 def predicted_settings(
     connection: StoreConnection, sweep: StoredSweep, model: str | None, device: str | None
 ) -> dict[str, Values]:
-    """All that a sweep predicts, by a text that names subject and load."""
+    """By a text of subject and load."""
     asked = {"sweep": sweep.key, "model": model, "device": device}
     return {setting: _values(values, 1) for setting, *values in connection.execute(_ALL, asked).fetchall()}
 

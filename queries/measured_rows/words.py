@@ -44,6 +44,8 @@ def _values(
     answer: Answer, connection: duckdb.DuckDBPyConnection, ready: Callable[[str], str]
 ) -> Mapping[str, Sequence[float | None]]:
     """Measured values that limits are compared with, by the reference of a row."""
+    if not answer.question.limits.on_times:
+        return {}
     probes = sorted({
         str(row[place])
         for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
@@ -51,7 +53,7 @@ def _values(
         for row in rows
         if is_measured(row[place])
     })  # fmt: skip
-    if not probes or not answer.question.limits.on_times:
+    if not probes:
         return {}
     asked = {"probes": probes, "tpot_rule": answer.question.definitions.tpot}
     return {probe: values for probe, *values in connection.execute(ready(_VALUES), asked).fetchall()}
@@ -70,9 +72,11 @@ class _Told:
         if not rows:
             return iter(())
         made: list[Sequence[object]] = list(zip(*rows, strict=True))
-        references = [[None if one is None else is_measured(one) for one in made[place]]
-                      for place in _places(columns, _references(columns))]  # fmt: skip
-        flags = list(zip(*references, strict=True)) or [()] * len(rows)
+        references = {
+            name: [None if one is None else is_measured(one) for one in made[columns.index(name)]]
+            for name in _references(columns)
+        }
+        flags = list(zip(*references.values(), strict=True)) or [()] * len(rows)
         words = {kinds: _word([one for one in kinds if one is not None]) for kinds in {*flags}}
         for place in _places(columns, _COUNTS):
             made[place] = [int(one) if type(one) is float and one.is_integer() else one for one in made[place]]
@@ -82,8 +86,8 @@ class _Told:
             if held in columns and reference in columns:
                 place, told = columns.index(held), made[columns.index(reference)]
                 made[place] = [
-                    _held(self._values.get(str(probe), ()), self._limits) if is_measured(probe) else one
-                    for probe, one in zip(told, made[place], strict=True)
+                    _held(self._values.get(str(probe), ()), self._limits) if measured else one
+                    for probe, measured, one in zip(told, references[reference], made[place], strict=True)
                 ]
         return zip(*made, map(words.__getitem__, flags), strict=True)
 

@@ -1,1 +1,1 @@
-"""Probes of a scope in memory: what a second question finds there, so that a moved limit costs milliseconds."""
+"""A scope's probes in memory, so that a new limit costs milliseconds."""

@@ -1,7 +1,7 @@
-"""Statements with the macros and views that they call written out in place of each call.
+"""Writes macros and views out in place of each call.
 
-DuckDB plans a macro when it is created, and once more wherever it is called. For a new process, creating took as long
-as answering. So a table without parameters that a statement reads more than once is a table of its WITH."""
+DuckDB plans a macro at its creation and at each call; creating took as long as answering. A parameterless table that
+is read twice becomes one of the WITH."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = frozenset({".", "AS"})  # what stands before a column or an alias of th
 
 
 class Look(NamedTuple):
-    """The rows that relations of a scope show."""
+    """Rows that relations show."""
 
     of_loads: bool = False  # points are loads rather than probes
     served: bool = True  # engines serve some of the scope
@@ -34,13 +34,13 @@ class Look(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A place for an argument in the body of a macro."""
+    """An argument's place in a macro's body."""
 
     name: str
 
 
 class Table(NamedTuple):
-    """A place for a table without parameters, which is the same wherever it is read."""
+    """A parameterless table's place."""
 
     name: str
 
@@ -50,7 +50,7 @@ Pieces = Sequence[Piece]
 
 
 class _Written(NamedTuple):
-    """A macro or a view whose body calls no other."""
+    """A body that calls no other."""
 
     parameters: Mapping[str, Pieces]  # with what each is by default
     body: Pieces
@@ -60,7 +60,7 @@ class _Written(NamedTuple):
 
 @lru_cache(maxsize=512)  # of the same texts at every question
 def written_out(sql: str, look: Look) -> str:
-    """A statement in which every macro and view that it calls is an expression or a subquery."""
+    """Calls become expressions or subqueries."""
     tokens = tokens_of(sql)
     pieces = _pieces(tokens, look, {})
     times: dict[str, int] = {}
@@ -76,7 +76,7 @@ def written_out(sql: str, look: Look) -> str:
 
 
 def _count(pieces: Pieces, look: Look, times: dict[str, int]) -> None:
-    """How often each table without parameters is read, in an order in which none reads a later one."""
+    """Reads of each parameterless table, none before one it reads."""
     for piece in pieces:
         if isinstance(piece, Table):
             if piece.name not in times:
@@ -101,7 +101,7 @@ def _body(name: str, look: Look, above: Collection[str]) -> str:
 
 @cache
 def _macros(look: Look) -> Mapping[str, Macro]:
-    """Macros by name, as they are where rows are of such a kind."""
+    """As for rows of this kind."""
     known = dict(macros(of_loads=look.of_loads))
     if not look.served:
         known |= _read("unserved.sql")
@@ -116,7 +116,7 @@ def _read(file: str) -> Mapping[str, Macro]:
 
 
 def _text(name: str, look: Look) -> str:
-    """The statement that would create a macro or a view."""
+    """The creating statement."""
     if name == SCOPED:
         return scoped_view(confident=look.confident)
     if name == JUDGED and look.narrow:
@@ -126,7 +126,7 @@ def _text(name: str, look: Look) -> str:
 
 @cache
 def _written(name: str, look: Look) -> _Written:
-    """From `CREATE ... MACRO name(a, b := 1) AS [TABLE] body;`, or from `CREATE ... VIEW name AS body;`."""
+    """From `CREATE ... MACRO name(a, b := 1) AS [TABLE] body;` or `CREATE ... VIEW name AS body;`."""
     tokens = tokens_of(_text(name, look))
     begins = next(place for place in range(len(tokens)) if text_at(tokens, place - 1) in _CREATED) + 1
     if text_at(tokens, begins) != "(":
@@ -180,7 +180,7 @@ def _argument(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> P
 
 
 def _pieces(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Pieces:
-    """The same as `_expanded` without the space before it, and with texts that follow each other as one."""
+    """As `_expanded`, without the leading space, and adjacent texts joined."""
     _, *pieces = _expanded(tokens, look, parameters)
     grouped = groupby(pieces, lambda piece: None if isinstance(piece, str) else piece)
     return tuple("".join(map(str, texts)) if one is None else one for one, texts in grouped)

@@ -1,4 +1,4 @@
-"""Probes of a scope in memory: all of some phases, those of them that can win, and what limits read of either."""
+"""A scope's probes in memory: all of some phases, those that can win, and what limits read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WINNERS = """
 
 
 class Rows(StrEnum):
-    """Rows of a scope by where they are: in the store, or in a table of this name."""
+    """In the store, or in a table of this name."""
 
     STORED = "stored"
     KEPT = "kept"
@@ -54,14 +54,14 @@ class Rows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The store as one connection read it, and the scope: tables are of both."""
+    """The store as read, and the scope."""
 
     loaded: int
     scope: int
 
 
 class KeptRows:
-    """Tables of one moment: `kept` and `lots`, `winners`, and `narrow_kept` and `narrow_winners`."""
+    """Tables `kept`, `lots`, `winners`, `narrow_kept` and `narrow_winners` of one moment."""
 
     def __init__(self, connection: StoreConnection, memory_share: float) -> None:
         self._connection = connection
@@ -79,7 +79,7 @@ class KeptRows:
         return probes * _KEPT_BYTES <= self._memory_share * memory_given()
 
     def forget(self) -> None:
-        """Give up what is kept before anything takes its place: both would take twice the memory."""
+        """Before replacements are made: both would take twice the memory."""
         if self._moment is not None:
             for table in ("kept", "winners", *(f"narrow_{rows}" for rows in self._narrow)):
                 self._connection.duckdb.execute(f"DROP TABLE IF EXISTS temp.{table} CASCADE")
@@ -106,7 +106,7 @@ class KeptRows:
         self._narrow[rows] = rules
 
     def probe_view(self, rows: Rows) -> str:
-        """The view that takes the place of `probe`: the same columns in the same order, of what is kept."""
+        """In place of `probe`, with the same columns."""
         if not self._columns:
             described = self._connection.duckdb.execute("FROM main.probe LIMIT 0").description or ()
             self._columns = tuple(str(column) for column, *_ in described)

@@ -1,8 +1,7 @@
-"""The relations of the scope that a session looks at. Each has one name, and is a view over the store or over memory.
+"""Relations of a session's scope, each a view over the store or memory.
 
-`probe` is the public view, or what is kept in place of it; `scoped` are its rows within the scope; `judged_rows` what
-limits and ranks read of these, from a narrow table where there is one; what engines make of them is empty where none
-serves anything."""
+`probe`: the public view or what is kept; `scoped`: its rows in scope; `judged_rows`: what limits and ranks read,
+perhaps from a narrow table. Engines' relations are empty without engines."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedOf:
-    """The part of a scope that a question looks at, and whether the scope was asked about before."""
+    """The part looked at, and whether it was asked about before."""
 
     phases: tuple[str, ...]
     served: bool  # whether engines serve some of it
@@ -59,7 +58,7 @@ class AskedOf:
 
 
 class _Seen(NamedTuple):
-    """The state of the relations: which rows they show, and whether judged rows come from a narrow table."""
+    """The rows that relations show, and whether judged rows are narrow."""
 
     rows: Rows = Rows.STORED
     narrow: bool = False
@@ -67,7 +66,7 @@ class _Seen(NamedTuple):
 
 
 class ScopeTables:
-    """Relations of one scope. Whatever is kept is of the store as the connection last read it, and made anew after."""
+    """Kept rows are of the store as last read."""
 
     def __init__(self, connection: StoreConnection, memory_share: float = 1.0) -> None:
         self._connection = connection
@@ -89,8 +88,7 @@ class ScopeTables:
     def provide(
         self, rows: Sequence[ScopeRow], *, of_probes: bool, source: str = STORED, measured: bool = False
     ) -> None:
-        """Make `scope` the rows of a question, and `scoped` their probes as `source` has them: as they are stored, as
-        own runs correct them, or `measured` settings among them."""
+        """`source`: as stored or as own runs correct; `measured` adds measured settings."""
         duckdb = self._connection.duckdb
         duckdb.execute(_SCOPE)
         columns = [(name, "BIGINT" if name == "scenario_id" else "INTEGER") for name in type(rows[0]).__slots__]
@@ -109,18 +107,17 @@ class ScopeTables:
         self._confident = confident
 
     def keep_where_scattered(self, phases: Collection[str]) -> None:
-        """Keep a few probes that lie among many others before the first question, too.
+        """Few probes among many others are kept before the first question, too.
 
-        Reading them is mostly decoding what lies beside them, which is done once instead of twice."""
+        Reading mostly decodes neighbours, which is then done once."""
         opened = self._connection.part_bytes
         if opened >= MUCH_BYTES and self._there(phases) <= min(MOST_AT_ONCE, opened / (_SCATTERED * _PART_BYTES)):
             self.keep(phases)
 
     def keep(self, phases: Collection[str]) -> bool:
-        """Keep the probes of phases that are asked about again, unless they take too much memory; whether they are.
+        """Unless they take too much memory; returns whether they are kept.
 
-        Those of phases that nobody asked about stay in the store: what is kept is looked at where that is all there is
-        to look at."""
+        Phases that nobody asked about stay in the store."""
         there = self._kept.are_of(self._now())
         wanted = self._kept.phases.union(phases) if there else frozenset(phases)
         self._in_memory = (there and wanted == self._kept.phases) or self._kept.fits(self._there(wanted))
@@ -130,10 +127,9 @@ class ScopeTables:
         return self._in_memory
 
     def look_at(self, asked: Report, definitions: Definitions, values: Mapping[str, object], asked_of: AskedOf) -> None:
-        """Have relations show what a report reads. Asked again, it looks at rows in memory: those that can win where
-        its header says that they suffice, and of these what limits read where it says so.
+        """Asked again, a report reads memory: rows that can win, and narrow columns, where its header allows.
 
-        Which rows can win rests on one factor of errors a scenario. Own runs leave one for each batch size."""
+        Which rows can win rests on one error factor a scenario; own runs leave one a batch size."""
         self._served, self._of_loads = asked_of.served, asked.of_loads
         again = asked_of.again and self._is_kept()
         sufficient = suffices(asked, values) and not (self._confident and self._source != STORED)
@@ -160,7 +156,7 @@ class ScopeTables:
             self._kept.keep_narrow(rows, rules, self.ready(read_sql(_FOLDER / "narrow.sql")))
 
     def show_every_row(self) -> None:
-        """Have `scoped` be a view of all there is, for statements that no report makes ready."""
+        """For statements without a report."""
         self._see(_Seen(self._every_row(), confident=self._confident))
         if self._of_probes:
             self._relate(SCOPED, scoped_view(confident=self._confident))
@@ -182,7 +178,7 @@ class ScopeTables:
             self._variables |= wanted
 
     def ready(self, sql: str) -> str:
-        """A statement as it is to be run: all that it calls is written out."""
+        """With all calls written out."""
         return written_out(sql, self._look)
 
     @property
@@ -196,7 +192,7 @@ class ScopeTables:
         )
 
     def _see(self, seen: _Seen) -> None:
-        """Have each relation show what it is to show. A view that is over another one need not be made anew."""
+        """A view over another need not be made anew."""
         self._seen = seen
         if seen.rows is not Rows.STORED:
             self._relate("probe", self._kept.probe_view(seen.rows))

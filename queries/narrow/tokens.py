@@ -1,4 +1,4 @@
-"""SQL as words, texts and signs: a name is told from the same letters in a text, comment or alias."""
+"""SQL as tokens, so that names are told from texts, comments and aliases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Tokens = Sequence[Token]
 
 
 def tokens_of(sql: str) -> list[Token]:
-    """A text without its comments; what stood between two tokens is one space."""
+    """Without comments; gaps become one space."""
     found: list[Token] = []
     apart = False
     for space, text in _TOKEN.findall(sql):
@@ -57,12 +57,11 @@ def text_of(tokens: Tokens) -> str:
 
 
 def text_at(tokens: Tokens, place: int) -> str:
-    """The token at a place; an empty text before the first and behind the last."""
+    """Empty beyond either end."""
     return tokens[place].text if 0 <= place < len(tokens) else ""
 
 
 def end_of_brackets(tokens: Tokens, start: int) -> int:
-    """The place of the bracket that closes the one at `start`."""
     depth = 0
     for place in range(start, len(tokens)):
         text = tokens[place].text
@@ -76,7 +75,7 @@ def end_of_brackets(tokens: Tokens, start: int) -> int:
 
 
 def listed(tokens: Tokens) -> Iterator[Tokens]:
-    """Parts between commas that stand in no brackets."""
+    """Commas in brackets do not count."""
     start = place = 0
     while place < len(tokens):
         text = tokens[place].text
@@ -91,12 +90,12 @@ def listed(tokens: Tokens) -> Iterator[Tokens]:
 
 
 def named(argument: Tokens) -> tuple[str, Tokens]:
-    """An argument with its name, which is empty where it is given by place."""
+    """Name and value; the name is empty for a positional one."""
     return (argument[0].text, argument[2:]) if text_at(argument, 1) == ":=" else ("", argument)
 
 
 def is_whole(tokens: Tokens) -> bool:
-    """Whether an expression needs no brackets beside an operator: one word or text, a dotted name, or a call."""
+    """Needs no brackets: a word, text, dotted name or call."""
     names = [token.text for token in tokens]
     start = 0
     while start + 2 < len(names) and names[start + 1] == ".":

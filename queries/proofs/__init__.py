@@ -1,4 +1,4 @@
-"""Proofs: a question, its answer and the rows it looked at, by digest, so that anyone can ask again and compare."""
+"""Proofs: question, answer, and digests of rows, so that anyone can ask again."""
 
 from __future__ import annotations
 

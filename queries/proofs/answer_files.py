@@ -1,6 +1,4 @@
-"""Reads an answer that was kept in a file, and compares everything in it with the answer given again.
-
-The answer is written again in the file's format, and both are read alike."""
+"""Compares a kept answer file with the answer given again, both written and read alike."""
 
 from __future__ import annotations
 
@@ -43,10 +41,9 @@ class _Kept(NamedTuple):
 
 
 def compare_answer(file: KeptAnswer, answer: Answer, shown: Mapping[str, Sequence[str]]) -> None:
-    """Raise at the first thing that a file says otherwise than an answer.
+    """Raises at the first difference.
 
-    `shown` are digests of whole rows as they were: cells that are of one copy of a store, or of errors known on one
-    day, may be as they were then."""
+    `shown` are digests of whole rows: cells of one copy of a store, or of errors known on a day, may be as then."""
     path = file.path
     try:
         raw = path.read_bytes()
@@ -139,7 +136,7 @@ def _row(item: Mapping[str, object]) -> _Row:
 
 
 def _cell(text: str) -> object:
-    """A cell of CSV; a number that is no whole one to twelve digits."""
+    """Numbers other than whole ones to twelve digits."""
     is_float = _FLOAT.fullmatch(text) is not None and not text.lstrip("-").isdecimal()
     return plain(float(text), digits=SIGNIFICANT_DIGITS) if is_float else text
 

@@ -1,4 +1,4 @@
-"""JSON in one spelling: what a file holds decides every byte of it, and a file in another spelling is seen."""
+"""JSON in one spelling, so that content decides every byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNIFICANT_DIGITS = 12  # DuckDB adds floats up in parallel, in an order of its
 
 
 def spelled(value: object) -> str:
-    """The one spelling of a value that `plain` gave."""
+    """Of a value from `plain`."""
     return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
@@ -22,12 +22,12 @@ def digest_of(value: object) -> str:
 
 
 def strict_json(text: str) -> Any:  # noqa: ANN401  whatever it holds
-    """The content of a text; ValueError where a key stands twice, or a number is none."""
+    """ValueError for repeated keys and non-numbers."""
     return json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number)
 
 
 def plain(value: object, *, digits: int | None = None) -> Any:  # noqa: ANN401  as JSON gives it back
-    """A value as JSON gives it back, floats to so many digits."""
+    """As JSON gives it back, floats to `digits`."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None

@@ -1,6 +1,4 @@
-"""The document of a proof: what it holds, one hash over all of it, and reading it back.
-
-Every field of an answer is in it, by itself: one that is added there is added here, and compared."""
+"""A proof's document, hashed as a whole. Every field of an answer is in it."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _TAKE = "take the file that was written, or " + NOT_ONE
 
 
 class LookedAt(NamedTuple):
-    """Rows of a scenario within an interval of batch sizes, the group they were ranked in, and their digest."""
+    """A scenario's rows in a batch interval, their group, and digest."""
 
     scenario: str
     first: int
@@ -37,7 +35,7 @@ class LookedAt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """All that a proof says besides the answer: of which store and when, by which program, and the rows looked at."""
+    """Store, moment, program, and rows looked at."""
 
     store: str
     moment: Moment
@@ -48,7 +46,7 @@ class Circumstances:
 
 
 def document_of(answer: Answer, circumstances: Circumstances) -> dict[str, Any]:
-    """Everything that a proof says, but what seals it. Both who makes one and who checks one call this."""
+    """Without the seal. Makers and checkers both call this."""
     beside = {item.name: getattr(circumstances, item.name) for item in fields(Circumstances)}
     of_answer = {
         item.name: _OTHERWISE[item.name](answer)
@@ -113,7 +111,7 @@ def question_from(data: Mapping[str, Any]) -> Question:
 
 
 def is_local(column: str) -> bool:
-    """Whether a column is of one copy of a store, or of what is known of errors today."""
+    """Of one copy of a store, or of errors known today."""
     return column.endswith(("stored_at", "first_sweep", "scenario_id", "block_id", "holds"))
 
 
@@ -122,12 +120,12 @@ def probes_of(answer: Answer) -> list[str]:
 
 
 def shown_digest(columns: Sequence[str], row: Sequence[object]) -> str:
-    """A digest of every cell of a row, the same whatever kind of file it was kept in."""
+    """The same in every kind of file."""
     return digest_of([[name, in_one_form(cell)] for name, cell in zip(columns, row, strict=True)])[:32]
 
 
 def in_one_form(value: object) -> object:
-    """A cell in the one form that every kind of file keeps."""
+    """As every kind of file keeps it."""
     if value is None or value == "":
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -150,7 +148,7 @@ def _digests(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[l
 
 
 def _shown(answer: Answer) -> dict[str, list[str]]:
-    """Digests of rows with the cells that are of this copy of a store, and of errors known today."""
+    """Digests of rows with local cells."""
     return {
         "rows": [shown_digest(answer.columns, row) for row in answer.rows],
         "nearest": [shown_digest(answer.nearest_columns, row) for row in answer.nearest],

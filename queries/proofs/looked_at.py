@@ -1,4 +1,4 @@
-"""Finds the rows that a proof's question looked at: in its own store as it was then, in another among those listed."""
+"""Rows that a proof's question read: in its own store as then, elsewhere as listed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scope_of(location: StoreLocation, question: Question) -> list[Looked]:
 
 
 def check_stored(location: StoreLocation, pinned: Pinned) -> None:
-    """Raise where scenarios that a proof lists are not in a store."""
+    """Raises where listed scenarios are missing."""
     with read_transaction(location) as transaction:
         resolve_pinned(transaction, pinned)
 
@@ -49,7 +49,7 @@ def check_scope_here(location: StoreLocation, question: Question, pinned: Pinned
 
 
 def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: Pinned, titles: Sequence[str]) -> None:
-    """Raise where another store can tell that a proof lists other rows than its question asks for."""
+    """Raises where another store can tell that other rows are listed than asked for."""
     among, by_sweep = _without_sweep(question)
     wanted = _keys(pinned)
     with read_transaction(location) as transaction:
@@ -70,7 +70,7 @@ def check_scope_elsewhere(location: StoreLocation, question: Question, pinned: P
 
 
 def more_today(location: StoreLocation, question: Question, pinned: Pinned) -> int:
-    """How many more scenarios the question would look at, were it asked today."""
+    """Scenarios that the question would add today."""
     try:
         return len(_keys(scope_of(location, question)) - _keys(pinned))
     except InputError:  # names of then that say nothing here
@@ -96,7 +96,7 @@ def _keys(looked: Iterable[Looked]) -> set[str]:
 
 
 def _without_sweep(question: Question) -> tuple[Question, bool]:
-    """The question without the sweep that it names, which its own store alone has; and whether it names one."""
+    """Only its own store has the sweep; and whether one is named."""
     scope = question.scope
     if scope.sweep is not None or scope.last:
         plain = replace(scope, sweep=None, last=False, all_versions=True)

@@ -1,4 +1,4 @@
-"""Digests of the rows that a question looked at: read from the database, scenario by scenario."""
+"""Digests of rows that a question read, from the database, by scenario."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ _SCENARIOS_AT_ONCE = 200
 
 
 def digests_of_scope(location: StoreLocation, pinned: Pinned, question: Question) -> list[LookedAt]:
-    """The rows of a scope as the database has them now; what voiding hides is not there.
+    """As they are now; voided ones are missing.
 
-    Of questions about requests that arrive, digests are of probes and loads; of those that join sides request by
-    request, of every request that loads keep, too."""
+    Simulated questions also digest loads; those that join pools by request, every kept request."""
     asked = report(answered_instead(question).report)
     of_loads = asked.of_loads
     keys = sorted({key for key, *_ in pinned})
@@ -77,7 +76,7 @@ def _joins_requests(asked: Report, question: Question) -> bool:
 
 
 def _loads(location: StoreLocation, keys: Sequence[str], *, with_requests: bool) -> dict[str, list[str]]:
-    """Digests of the loads of scenarios, each by itself: a copy may have committed them in other blocks."""
+    """Each by itself: a copy may have other blocks."""
     made: dict[str, list[str]] = {}
     with read_transaction(location) as transaction:
         numbers = {key: number for number, key in transaction.keys("scenario").items()}
@@ -106,7 +105,7 @@ def _require_committed(location: StoreLocation, connection: duckdb.DuckDBPyConne
 
 
 def require_whole_snapshots(location: StoreLocation, pinned: Pinned) -> None:
-    """Refuse to prove an answer that may have been read from a snapshot which is not what was laid down."""
+    """Refuses answers that a wrong snapshot may have given."""
     keys = {key for key, *_ in pinned}
     with in_memory() as connection, read_transaction(location) as transaction:
         blocks = blocks_within(transaction, blocks_of(transaction, keys))

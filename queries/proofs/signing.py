@@ -1,6 +1,6 @@
-"""Signs the hash of a proof with a key of the user's, and checks such a signature.
+"""Signs a proof's hash, and checks signatures.
 
-Ed25519, by the package cryptography. Keys are PEM files, as `openssl genpkey -algorithm ed25519` writes them."""
+Ed25519 by cryptography; PEM keys as of `openssl genpkey -algorithm ed25519`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def signed(sha256: str, key_file: Path) -> str:
 
 
 def check_spelling(path: Path, signature: object) -> None:
-    """Raise unless a signature is base64, in its one spelling, of as many bytes as Ed25519 has."""
+    """Base64 in its one spelling, of Ed25519's length."""
     try:
         raw = base64.b64decode(str(signature), validate=True)
     except ValueError:

@@ -1,7 +1,6 @@
-"""Writes a proof; asks its question again, of the rows in the database, and names the first thing that differs.
+"""Writes a proof; asks it again, and names the first difference.
 
-The proof is made again and compared as a whole. Only what `_BELIEVED` names may differ, each under its circumstances,
-and that is said."""
+The whole proof is made again. Only what `_BELIEVED` names may differ, and that is said."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def write_proof(
     points: Points = (),
     key_file: Path | None = None,
 ) -> None:
-    """Write the proof of an answer, and what the session that gave it calls its `pinned` rows and `points`."""
+    """`pinned` rows and `points` are as the answering session calls them."""
     moment = read_moment(location)
     then = replace(location, moment=moment)
     if scope_of(then, answer.question) != list(pinned):
@@ -100,9 +99,9 @@ def verify_proof(
     own_points: PointReader = no_points,
     named: ServerNamer = as_stated,
 ) -> str:
-    """Compare a proof, and an answer that was kept, with a store; what differs is an error that says how.
+    """A difference is an error that says how.
 
-    Of the measured points that `own_points` reads, those are read that the proof names. `named` is as for a session."""
+    Reads only points that the proof names. `named` is as for a session."""
     document = read_proof(path)
     if "signature" in document:
         check_spelling(path, document["signature"])
@@ -128,7 +127,7 @@ def verify_proof(
 def asked_again(
     location: StoreLocation, proof: Proof, own_points: PointReader = no_points, named: ServerNamer = as_stated
 ) -> tuple[Answer, Circumstances]:
-    """The answer to the question of a proof as its moment has it, or to its rows in another store."""
+    """As of its moment, or its rows in another store."""
     store, pinned = read_store_id(location), proof.pinned
     here = proof.document["store"] == store
     seen = replace(location, moment=proof.moment) if here else location
@@ -157,7 +156,7 @@ def asked_again(
 
 
 def _check_points(said: Points, now: Points) -> None:
-    """Raise where measured points that a question reads are others than a proof names."""
+    """Raises where the points differ."""
     then, today = dict(said), dict(now)
     for key in sorted(then.keys() | today.keys()):
         if then.get(key) == today.get(key):
@@ -183,7 +182,7 @@ def _digested(proof: Proof, pinned: Pinned) -> list[LookedAt]:
 
 
 def _compare(path: Path, said: Mapping[str, Any], now: dict[str, Any], others: Collection[str]) -> None:
-    """Raise at the first thing that a proof says otherwise, where nothing excuses it."""
+    """Raises at the first difference that nothing excuses."""
     believed = {place for other in others for place in _BELIEVED[other]}
     plain_said = {name: value for name, value in said.items() if name not in {"sha256", "signature"}}
     for name, *below in sorted(believed):
@@ -200,7 +199,7 @@ def _compare(path: Path, said: Mapping[str, Any], now: dict[str, Any], others: C
 
 
 def _told(location: StoreLocation, proof: Proof, others: Collection[str]) -> Iterator[str]:
-    """Sentences on what is believed, and how much more the question would look at today."""
+    """Beliefs, and scenarios that the question would add today."""
     document = proof.document
     more = more_today(location, proof.question, proof.pinned)
     if "store" in others:

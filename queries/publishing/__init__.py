@@ -1,4 +1,4 @@
-"""Public views laid down as tables that other programs read: DuckDB, SQLite, PostgreSQL or Parquet."""
+"""Public views as tables of DuckDB, SQLite, PostgreSQL or Parquet."""
 
 from __future__ import annotations
 

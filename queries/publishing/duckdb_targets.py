@@ -1,4 +1,4 @@
-"""Publishing into a DuckDB file, and into a folder of Parquet files."""
+"""DuckDB files, and folders of Parquet."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STAMPED = [(name, type_) for name, type_ in STAMP_COLUMNS]
 
 
 class DuckdbTarget(Target):
-    """One file of DuckDB's, in a format that programs read which are years older than the one that wrote it."""
+    """In a format that much older programs read."""
 
     def __init__(self, path: Path) -> None:
         self.display = str(path)
@@ -123,7 +123,7 @@ class DuckdbTarget(Target):
 
 
 class ParquetTarget(Target):
-    """A folder: `probes/*.parquet` and one file a small table. Files take their places at the end, one by one."""
+    """`probes/*.parquet` and a file a small table, moved into place at the end."""
 
     def __init__(self, path: Path) -> None:
         self.display = str(path)
@@ -197,7 +197,7 @@ class ParquetTarget(Target):
         self.replace(STAMP, STAMP_COLUMNS, "SELECT * FROM stamped")
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """Leave meanings to the file `dictionary.parquet`."""
+        """The file `dictionary.parquet` has them."""
 
     def _parts(self) -> list[Path]:
         return sorted((self._path / PROBES).glob("*.parquet"))

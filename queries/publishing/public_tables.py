@@ -1,4 +1,4 @@
-"""The tables that are published: public views under plural names, which no table of a store has."""
+"""Public views under plural names, which no table of a store has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OF_INTERVALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRelation:
-    """A table that other programs read: its columns, and the SELECT over public and raw views that fills it."""
+    """Columns, and the SELECT that fills it."""
 
     name: str
     meaning: str

@@ -1,4 +1,4 @@
-"""Publishes a store as of one moment: probes block by block, of which those that lie there stay, small tables anew."""
+"""Publishes a store of one moment: unchanged blocks of probes stay, small tables are rewritten."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet, FOLDER.site or postgresql://
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """The outcome of publishing: probes that are there now, those that came, and those that went since last time."""
+    """Probes there, come and gone."""
 
     target: str
     probes: int
@@ -46,7 +46,7 @@ class Publication:
 
 
 def publish(location: StoreLocation, target: str) -> Publication:
-    """Lay the public views of a store down as tables of another database, or refresh those that lie there."""
+    """Creates or refreshes."""
     written = target_of(target)
     store_id = read_store_id(location)
     with contextlib.ExitStack() as stack:
@@ -98,7 +98,7 @@ def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks,
 
 
 def _layout() -> str:
-    """Identify names and types of the probes' columns, so that tables of another program version are laid down anew."""
+    """Names and types of probes, so that other versions' tables are rewritten."""
     text = ",".join(f"{PROBES}.{column.name} {column.type}" for column in published_relations()[0].columns)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

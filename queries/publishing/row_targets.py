@@ -1,4 +1,4 @@
-"""Publishing into SQLite and PostgreSQL, row by row, in one transaction."""
+"""SQLite and PostgreSQL, row by row in one transaction."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _RowTarget(Target):
 
 
 class SqliteTarget(_RowTarget):
-    """One file of SQLite's. Meanings are in its table `dictionary`: SQLite keeps no comments."""
+    """Its table `dictionary` has meanings: SQLite keeps no comments."""
 
     types: ClassVar = {
         "VARCHAR": "TEXT", "BIGINT": "INTEGER", "DOUBLE": "REAL", "BOOLEAN": "INTEGER", "TIMESTAMP": "TEXT",
@@ -124,7 +124,7 @@ class SqliteTarget(_RowTarget):
         return {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """Leave meanings to the table `dictionary`."""
+        """The table `dictionary` has them."""
 
     def _insert(self, name: str, columns: Typed, select: str) -> None:
         statement = f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})"
@@ -134,7 +134,7 @@ class SqliteTarget(_RowTarget):
 
 
 class PostgresqlTarget(_RowTarget):
-    """The first schema of a database's search path, which must hold nothing else."""
+    """The search path's first schema, which must hold nothing else."""
 
     mark = "%s"
     types: ClassVar = {"VARCHAR": "text", "DOUBLE": "double precision"}

@@ -1,4 +1,4 @@
-"""The abilities that every target of publishing has, and what its tables are called."""
+"""Abilities of every target, and names of its tables."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ BLOCKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The store that tables were published of, and the layout that they have."""
+    """The store published, and the layout."""
 
     store_id: str
     layout: str
 
 
 class Target(ABC):
-    """A place that public views are laid down in; everything within `opened` comes at once or not at all."""
+    """Everything within `opened` comes at once or not at all."""
 
     display: str
 
     @contextmanager
     @abstractmethod
     def opened(self, duckdb: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """Open it for writing; `duckdb` has the views, and keeps them while it is open."""
+        """`duckdb` has the views, and keeps them while it is open."""
         yield
 
     @abstractmethod
     def published_of(self) -> Published | None:
-        """Say what lies there; None where nothing does. Refuses a place that holds anything else."""
+        """None: empty. Refuses anything else."""
 
     @abstractmethod
     def begin_anew(self, probes: PublishedRelation) -> None:
-        """Drop what was published, and create an empty table of probes."""
+        """With an empty table of probes."""
 
     @abstractmethod
     def blocks(self) -> Blocks: ...
@@ -68,11 +68,11 @@ class Target(ABC):
 
     @abstractmethod
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
-        """Say whose tables these are, and of when."""
+        """Whose tables, and of when."""
 
     @abstractmethod
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        """Say at each column what it means, where a database keeps comments."""
+        """Meanings of columns, where a database keeps comments."""
 
 
 def not_ours(display: str) -> InputError:

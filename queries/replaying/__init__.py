@@ -1,4 +1,4 @@
-"""A report as statements that another DuckDB runs, such as one in a browser."""
+"""Reports as statements for another DuckDB, such as a browser's."""
 
 from __future__ import annotations
 

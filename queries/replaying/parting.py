@@ -1,4 +1,4 @@
-"""Parts what makes a report ready: tables that are written when it is published, and what a reader's DuckDB runs."""
+"""Parts preparation into published tables and statements for the reader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parted(NamedTuple):
 
 
 def parted(recorded: Recorded) -> Parted:
-    """Only what the report reads, found from its end: a view that was made anew in between is left out."""
+    """Only statements that the report needs, from its end; replaced views are left out."""
     read, tables, statements = _read(recorded.sql), [], list[str]()
     known = set[str]()
     for kind, name, text in reversed([*_made(recorded.statements)]):

@@ -1,6 +1,4 @@
-"""The statements by which a session makes a report ready, written down for a DuckDB elsewhere.
-
-A browser then needs no SQL of its own: it runs these, and the report."""
+"""Records a session's statements for a DuckDB elsewhere, which then needs no SQL of its own."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ _READ = re.compile(r"getvariable\('(\w+)'\)")
 
 
 class Recorded(NamedTuple):
-    """Statements that make a report ready, and the report."""
+    """Preparation, and the report."""
 
     statements: list[str]
     sql: str
 
     def with_limits_asked(self) -> Recorded:
-        """The same with limits read from the one row of `asked`."""
+        """Limits come from the one row of `asked`."""
         return Recorded(list(map(limits_from_asked, self.statements)), limits_from_asked(self.sql))
 
 
@@ -109,7 +107,7 @@ def limit_variables() -> dict[str, str]:
 
 
 def limits_from_asked(sql: str) -> str:
-    """SQL that reads limits from the one row of `asked`: a statement is then planned once, not for each limit."""
+    """A statement is then planned once, not for each limit."""
     limits = set(limit_variables().values())
     return _READ.sub(lambda found: _ASKED.format(found[1]) if found[1] in limits else found[0], sql)
 

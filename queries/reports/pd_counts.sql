@@ -93,12 +93,12 @@ decodes AS MATERIALIZED (
 served AS MATERIALIZED (
     SELECT
         p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_requests_per_s, d.qps, d.batch_size, most_qps,
-        lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio,
+        lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, service_ms, servers_each, first_share,
+        pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio) AS limit_ms,
         p.probe AS prefill_probe, d.probe AS decode_probe, getvariable('num_devices') AS budget,
         (
             least_devices_each(
-                p.size, d.size, d.qps, lone_ms + slot_wait_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio,
-                answer_ratio
+                p.size, d.size, d.qps, lone_ms + slot_wait_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
             ) - d.size
         ) / p.size AS least_prefills_each,
         row_number() OVER (ORDER BY d.qps DESC, d.batch_size) AS number
@@ -111,7 +111,7 @@ best AS (
         SELECT
             *, held_decodes(
                 budget, 1, 1, (budget - prefill_size) // decode_size, prefill_size, decode_size, qps, unqueued_ms,
-                answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+                answer_ms, service_ms, servers_each, first_share, limit_ms
             ) AS most_decodes
         FROM served
     )
@@ -125,7 +125,7 @@ fewer AS (
             (budget - decode_instances * decode_size) // prefill_size + 1 - held_prefills(
                 greatest(busy_prefills(decode_instances, qps, service_ms, servers_each), 1),
                 (budget - decode_instances * decode_size) // prefill_size, decode_instances, qps, unqueued_ms, answer_ms,
-                service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+                service_ms, servers_each, first_share, limit_ms
             )
         ) OVER (ORDER BY decode_instances DESC) AS counted
     FROM (
@@ -174,7 +174,7 @@ fewest AS (
     SELECT
         decode_instances, number, held_prefills(
             greatest(busy_prefills(decode_instances, qps, service_ms, servers_each), least_prefills), most_prefills,
-            decode_instances, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, ttft_ratio, answer_ratio
+            decode_instances, qps, unqueued_ms, answer_ms, service_ms, servers_each, first_share, limit_ms
         ) AS prefill_instances
     FROM bounded
     JOIN served ON qps >= least_each AND decode_instances * least_prefills_each <= most_prefills

@@ -1,4 +1,4 @@
-"""Which stored scenarios a question is about, and how they are grouped."""
+"""A question's scenarios, and their groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions of SQL for what a scope asks of its scenarios: names that are found, numbers that are equal."""
+"""SQL conditions of a scope: names found, numbers equal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAMED = {
 
 @dataclass(slots=True)
 class Filter:
-    """Conditions that scenarios of a scope meet, and what stands for their marks."""
+    """Conditions, and values of their marks."""
 
     conditions: list[str] = field(default_factory=lambda: ["sc.status = 'ok'", _HAS_PROBES])
     parameters: list[object] = field(default_factory=list)
@@ -57,7 +57,7 @@ def leave_out_voided(transaction: ReadTransaction, wanted: Filter) -> None:
 
 
 def bound_devices(wanted: Filter, most_devices: int | None) -> None:
-    """Pass over plans of more devices than a question has."""
+    """Leaves out larger plans."""
     if most_devices is not None:
         wanted.add("p.num_devices <= ?", most_devices)
 

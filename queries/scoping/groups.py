@@ -1,6 +1,4 @@
-"""Which scenarios may stand in one ranking, or in one pair: those that agree on all that makes rows incomparable.
-
-Each group has a title that names what is not as usual."""
+"""Groups of scenarios that may be ranked or paired; titles name what is unusual."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.schema import FORMULAS, SERVICE, TITLES, Served
+from store.schema import FORMULAS, SERVICE, TITLES, USUAL_CONVENTION, Served
 
 if TYPE_CHECKING:
     from store.records import PrecisionRecord
@@ -71,7 +69,7 @@ def _stated(served: Served) -> Service:
 
 
 class Group(NamedTuple):
-    """A group of scenarios: what all agree on, what is stated of their service, and one of them to take names from."""
+    """Shared values, stated service, and one for its names."""
 
     base: Base
     service: Service
@@ -79,7 +77,7 @@ class Group(NamedTuple):
 
 
 def base_of(row: Found, *, over_workloads: bool = False, blended: bool = False) -> Base:
-    """The values that rows of one group share beside their service. A blend joins workloads whatever they draft."""
+    """Besides service. A blend joins workloads whatever they draft."""
     workload = row.mtp_tokens if over_workloads and not blended else None if over_workloads else row.workload_id
     return (
         row.model_id, workload, row.precision_id, row.convention, row.serving_model, bool(row.compile),
@@ -88,7 +86,7 @@ def base_of(row: Found, *, over_workloads: bool = False, blended: bool = False) 
 
 
 class Grouping:
-    """The groups of rows, in their order. A row that states less than others belongs to every group it agrees with."""
+    """In order. A row that states less belongs to every group it agrees with."""
 
     def __init__(
         self,
@@ -136,15 +134,15 @@ class Grouping:
         )
 
     def _varied(self, group: Group) -> set[str]:
-        """The parts of its service that tell a group from those that are otherwise alike."""
+        """Parts that tell it from groups otherwise alike."""
         services = [dict(self.groups[number].service) for number in self._by_base[group.base]]
         return {name for name in SERVICE if len({service.get(name) for service in services}) > 1}
 
 
 def joined(stated: Iterable[Service]) -> list[Service]:
-    """The largest services that can be put together from stated ones that agree, in the order they were stated.
+    """Largest compatible unions, in order of statement.
 
-    {lengths 1} and {lengths 1, seats 8} and {lengths 1, seats 9}: the last two, and the first belongs to both."""
+    {lengths 1}, {lengths 1, seats 8}, {lengths 1, seats 9}: the last two; the first belongs to both."""
     unions: list[Service] = []
     for one in dict.fromkeys(stated):
         unions = list(dict.fromkeys([*unions, *(known | one for known in unions if _agree(known, one)), one]))
@@ -162,7 +160,7 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
         row.model,
         workload,
         formats_title(row),
-        row.convention,
+        "" if row.convention == USUAL_CONVENTION else row.convention,
         "" if row.serving_model == FORMULAS else row.serving_model,
         "" if row.compile else "eager",
         f"serving cost {row.serving_cost_ms:g} ms" if row.serving_cost_ms else "",
@@ -188,7 +186,7 @@ def formats_title(row: Found | PrecisionRecord) -> str:
 
 
 def _service_parts(service: Mapping[str, object], varied: Collection[str], unusual: Collection[str]) -> Iterable[str]:
-    """Lengths that are not the engine's usual ones, and what differs between the groups of one answer."""
+    """Unusual lengths, and differences between groups."""
     for name, title in sorted(TITLES.items(), key=lambda item: item[0] not in {"shortest_length", "routing"}):
         value = service.get(name)
         if value is None or not (name in varied or (name == "shortest_length" and name in unusual)):

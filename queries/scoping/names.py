@@ -1,6 +1,4 @@
-"""Names that a user writes into what the store knows: models, devices, workloads, sweeps and formats.
-
-An unknown name is an error that lists the nearest."""
+"""Names that users type, found in the store; unknown ones list the nearest."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ class _Alias(NamedTuple):
 
 
 class NoSweepError(InputError):
-    """No sweep has such a key or label."""
+    pass
 
 
 def find_sweep(transaction: ReadTransaction, reference: str) -> int:
@@ -44,7 +42,7 @@ def find_sweep(transaction: ReadTransaction, reference: str) -> int:
 
 
 def find_model(transaction: ReadTransaction, name: str) -> int:
-    """The integer id of a model by any name it was asked by. Case does not matter, and its owner may be left out."""
+    """In any case, and without its owner."""
     rows = [
         *transaction.rows(_Alias, "SELECT alias, model_id FROM model_alias"),
         *transaction.rows(_Alias, "SELECT name, id FROM model"),
@@ -58,7 +56,7 @@ def find_model(transaction: ReadTransaction, name: str) -> int:
 
 
 def device_name(transaction: ReadTransaction, name: str) -> str:
-    """A stored device by its name in any case, or by an unmistakable beginning of it (`H200` for `h200_sxm`)."""
+    """In any case, or by a unique beginning (`H200` for `h200_sxm`)."""
     known = list(transaction.values(str, "SELECT DISTINCT name FROM device ORDER BY name"))
     folded = name.lower().replace("-", "_").replace(" ", "_")
     exact = [item for item in known if item.lower() == folded]
@@ -69,9 +67,7 @@ def device_name(transaction: ReadTransaction, name: str) -> str:
 
 
 def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
-    """The workloads that a name, a label or the beginning of a key stands for.
-
-    The error about an unknown name offers the nearest."""
+    """By name, label or beginning of a key."""
     statement = (
         "SELECT w.id FROM workload w LEFT JOIN workload_name n ON n.workload_id = w.id"
         " WHERE n.name = ? OR w.name = ? OR w.label = ? OR w.key LIKE ?"
@@ -89,9 +85,9 @@ def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
 
 
 def find_value(transaction: ReadTransaction, what: str, value: str, source: tuple[str, str]) -> str:
-    """The value of a column, (table, column), as it is stored; it may be asked for in any case.
+    """(table, column) as stored, in any case.
 
-    DISABLED stands for BF16 where that is what is kept."""
+    DISABLED stands for BF16 where that is kept."""
     table, column = source
     statement = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608  our names
     known = list(transaction.values(str, statement))

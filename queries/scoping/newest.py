@@ -1,6 +1,6 @@
-"""The newest request, which a question without filters is about; and what of the store it then leaves out.
+"""The newest request, which a question without filters is about, and what that leaves out.
 
-Comparisons with measurements and imports never become it, unless a store holds nothing but imports."""
+Never comparisons or imports, unless a store holds only imports."""
 
 from __future__ import annotations
 
@@ -54,6 +54,11 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
                 hint="`all` asks about what they evaluated; sweepdb evaluate adds a request",
             )
         return sweep_id, kind
+    for _ in transaction.values(int, "SELECT id FROM measurement LIMIT 1"):
+        raise InputError(
+            "this store holds measured points and no predictions",
+            hint="`rows=measured` asks about the points; sweepdb evaluate adds predictions",
+        )
     raise InputError(
         "this store holds no probes yet",
         hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B `device=TEST_DEVICE` `num_devices=8`"
@@ -62,7 +67,7 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
 
 
 def check_filled(transaction: ReadTransaction) -> None:
-    """Raise where a store holds no probes at all, which another message than an empty answer should say."""
+    """An empty store needs another message than an empty answer."""
     if not list(transaction.rows(_Request, _NEWEST)):
         newest_request(transaction)
 
@@ -70,9 +75,9 @@ def check_filled(transaction: ReadTransaction) -> None:
 def like_newest(
     transaction: ReadTransaction, *, over_workloads: bool
 ) -> tuple[list[tuple[str, tuple[object, ...]]], frozenset[int]]:
-    """Conditions that keep what is like the newest request, on every device and plan; and the scenarios it asked for.
+    """Conditions for scenarios like it on every device and plan, and those it asked for.
 
-    What only comparisons or imports asked for stays out."""
+    Without what only comparisons or imports asked for."""
     sweep_id, kind = newest_request(transaction)
     same = ", ".join((*_SAME, *(() if over_workloads else ("sj.workload_id",))))
     alike = (
@@ -84,7 +89,7 @@ def like_newest(
 
 
 def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | None:
-    """One line about the subjects of the store that an answer leaves out. None where it looks at all of them."""
+    """In one line; None: nothing."""
     mine, others = _apart(transaction, frozenset(looked_at))
     if not others:
         return None
@@ -102,7 +107,7 @@ Placed = tuple[Found, str]  # a scenario, and the device it is on
 
 
 def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[list[Placed], list[Placed]]:
-    """One scenario of each subject and device that is looked at, and one of each that is not. Plans do not matter."""
+    """A scenario of each subject and device, looked at and not. Plans do not matter."""
     hidden = ", ".join(map(str, read_hidden(transaction).whole_scenarios))
     apart = ", ".join(_APART)
     every = (

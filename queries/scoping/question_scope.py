@@ -1,4 +1,4 @@
-"""The scenarios that a question is about, by the scope of its report, or as a proof lists them."""
+"""A question's scenarios, by its report's scope or as a proof lists them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def resolve_question(transaction: ReadTransaction, question: Question, pinned: P
 
 
 def keyed_question(location: StoreLocation, question: Question) -> Question:
-    """A question whose pairs name devices as the store does, and whose blend its workloads by content key."""
+    """Devices of pairs by stored names, workloads of a blend by key."""
     pairs, mix = question.pairs, question.options.mix
     if pairs.prefill_device is None and pairs.decode_device is None and not mix:
         return question
@@ -83,7 +83,7 @@ class _Scenario(NamedTuple):
 
 
 def resolve_pinned(transaction: ReadTransaction, pinned: Pinned) -> ResolvedScope:
-    """Scenarios by content key with their batch intervals and groups: what a proof was about."""
+    """By key with batch intervals and groups: a proof's."""
     statement = (
         "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model, sc.assumptions"  # noqa: S608
         f" FROM {scenario_tables('sj', 'd')}"

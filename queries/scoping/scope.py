@@ -1,6 +1,6 @@
-"""Turns a question's scope into scenarios: names resolved, newest formula version of each subject, failures apart.
+"""Scopes to scenarios: names, newest formula version, failures apart.
 
-Reads the small dimension tables of the store itself; probes are never touched here."""
+Reads small tables, never probes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALIKE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeRow:
-    """A scenario of the scope with the batch sizes asked for and the group it is ranked in."""
+    """Batch sizes asked for, and its group."""
 
     scenario_id: int
     first_batch_size: int
@@ -41,7 +41,7 @@ class ScopeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedScope:
-    """Scenarios, and a line for each group: model, workload, precision, convention, and what else tells rows apart."""
+    """With a line for each group: model, workload, precision, and what else differs."""
 
     rows: tuple[ScopeRow, ...]
     groups: tuple[str, ...]
@@ -57,7 +57,7 @@ class ResolvedScope:
 
     @property
     def versions(self) -> dict[str, list[object]]:
-        """The part of a scope that told the rows which are looked at."""
+        """Values that told these rows apart."""
         return {
             "formula_version": list(self.formula_versions),
             "family": list(self.families),
@@ -74,10 +74,10 @@ class ResolvedScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouped:
-    """How the scenarios of a scope are grouped. With `over_workloads` the workload divides no groups.
+    """`over_workloads`: the workload divides no groups.
 
-    `title` then stands for it; a blend joins its workloads whatever they draft. With `by_device` the rows of each
-    device are a group of their own, whose number is that of all of them times DEVICES_A_GROUP and its own."""
+    `title` stands for it; a blend joins workloads whatever they draft. `by_device`: a group's number is times
+    DEVICES_A_GROUP, plus the device's."""
 
     over_workloads: bool = False
     by_device: bool = False
@@ -94,10 +94,9 @@ def resolve_scope(
     workloads: Sequence[int] = (),
     most_devices: int | None = None,
 ) -> ResolvedScope:
-    """The scenarios that a scope stands for. The error about an empty store or an unknown name says what to do.
+    """Errors about empty stores and unknown names say what to do.
 
-    No filter means what is like the newest request; over workloads, of every workload. `most_devices` bounds one
-    instance."""
+    Without filters: like the newest request, over all workloads where asked. `most_devices` bounds one instance."""
     wanted = Filter()
     leave_out_voided(transaction, wanted)
     sweep_id, asked = None, None
@@ -124,7 +123,7 @@ def resolve_scope(
 def resolve_whole_store(
     transaction: ReadTransaction, scope: Scope, *, most_devices: int | None = None
 ) -> ResolvedScope:
-    """Every scenario, failures included, that the filters alone leave: what coverage is about."""
+    """Failures too: what coverage is about."""
     wanted = Filter(conditions=["1 = 1"])
     leave_out_voided(transaction, wanted)
     bound_devices(wanted, most_devices)
@@ -142,9 +141,9 @@ def resolve_whole_store(
 def resolve_two_sweeps(
     transaction: ReadTransaction, first: str, second: str, *, most_devices: int | None = None
 ) -> ResolvedScope:
-    """The scenarios that two sweeps asked for, as groups 0 and 1 of a scope.
+    """As groups 0 and 1.
 
-    An error when they have no subject in common."""
+    An error where they share no subject."""
     asked = (Scope(sweep=reference, all_versions=True) for reference in (first, second))
     sides = [resolve_scope(transaction, scope, most_devices=most_devices) for scope in asked]
     subjects = [_subjects(transaction, side) for side in sides]
@@ -265,7 +264,7 @@ def _sweep_id(transaction: ReadTransaction, scope: Scope) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Scenarios with the batch sizes asked for and their assumptions, and the older versions that were left out."""
+    """With batch sizes and assumptions, and older versions left out."""
 
     rows: tuple[Found, ...]
     intervals: tuple[tuple[int, int], ...]  # beside the rows
@@ -274,7 +273,7 @@ class _Read:
 
 
 class _Asked(NamedTuple):
-    """Facts about a scenario: batch sizes asked for, assumptions, the oldest formula version of its like."""
+    """Batch sizes, assumptions, and the oldest formula version of its like."""
 
     first_batch: int
     last_batch: int
@@ -320,9 +319,9 @@ def _read(
 
 
 def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> ResolvedScope:
-    """The rows with the groups they are ranked in.
+    """With groups.
 
-    Of a default scope only the groups of what the newest request asked for are kept."""
+    A default scope keeps the newest request's groups."""
     stored = frozenset(row.phase for row in found.rows)
     grouping = Grouping(
         found.rows,
@@ -361,7 +360,7 @@ def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> 
 
 
 def _asked_groups(rows: Sequence[Found], grouping: Grouping, asked: Collection[int] | None) -> set[int] | None:
-    """The groups of scenarios that were asked for; a row of several groups decides only where no other does."""
+    """A row of several groups decides only where no other does."""
     if asked is None:
         return None
     numbers = [mine for row, mine in zip(rows, grouping.numbers, strict=True) if row.id in asked]

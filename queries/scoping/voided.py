@@ -1,4 +1,4 @@
-"""Works out which probes voiding hides: those whose scenario, or every sweep that asked for them, is voided."""
+"""Probes hidden by voids: of the scenario, or of every sweep that asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERY_SIZE: Ranges = ((0, LARGEST_KEY),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """Batch intervals that are hidden, by scenario; a scenario hidden whole has the interval of all batch sizes."""
+    """Batch intervals by scenario; a whole one covers all sizes."""
 
     intervals: dict[int, Ranges]
 
@@ -25,7 +25,7 @@ class Hidden:
 
     @property
     def whole_scenarios(self) -> list[int]:
-        """Scenarios of which nothing is visible, whatever is stored of them."""
+        """Nothing is visible, whatever is stored."""
         return [scenario for scenario, ranges in self.intervals.items() if ranges == _EVERY_SIZE]
 
 

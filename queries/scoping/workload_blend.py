@@ -1,4 +1,4 @@
-"""The workloads of a blend: names into content keys, weights normalised, and the scenarios that are about them."""
+"""Workloads of a blend: keys, normalised weights, scenarios."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.reading import ReadTransaction
 
 
 def keyed_blend(transaction: ReadTransaction, blend: Blend) -> Blend:
-    """The same blend by the workloads' content keys, weights that add up to 1."""
+    """Weights add up to 1."""
     stored = transaction.keys("workload")
     found = []
     for name, weight in blend:
@@ -30,7 +30,7 @@ def keyed_blend(transaction: ReadTransaction, blend: Blend) -> Blend:
 
 
 def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend, looks_at: LooksAt) -> ResolvedScope:
-    """The scenarios of a blend's workloads; one without any stored row in the scope is an error that names it."""
+    """A workload without rows in scope is an error that names it."""
     ids = {key: workload_ids(transaction, key)[0] for key, _ in blend}
     title = " + ".join(f"{weight:.3g} {_name(transaction, key)}" for key, weight in blend)
     grouped = Grouped(over_workloads=True, blended=True, title=title, looks_at=looks_at)
@@ -53,7 +53,7 @@ def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend, look
 
 
 def _name(transaction: ReadTransaction, key: str) -> str:
-    """The name that a person calls a workload by: its first name, else its label."""
+    """Its first name, else its label."""
     statement = (
         "SELECT COALESCE(MIN(n.name), MIN(w.label)) FROM workload w"
         " LEFT JOIN workload_name n ON n.workload_id = w.id WHERE w.key = ?"

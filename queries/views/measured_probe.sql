@@ -1,6 +1,6 @@
 -- summary: measured settings in the columns of probe, a row a setting: what was not measured is NULL, the memory among it
 -- column: probe | sha256 | beginning of the content key of one of its runs, which `sweepdb measurements show` takes
--- column: phase | none | aggregated, prefill or decode; pd: prefill and decode apart, measured as one
+-- column: phase | none | aggregated, prefill or decode; pd: disaggregated, measured as one
 -- column: plan | none | label of the split as stated; of pd that of the decode side
 -- column: batch_size | requests | requests in flight of one replica, which need not be a whole number
 -- column: concurrency | requests | requests in flight of the whole deployment; of a stated rate requests_per_s x e2e_ms, at most what was stated

@@ -1,4 +1,4 @@
-"""Keeps what requests at a rate leave: loads, distributions, requests of plays and logs, digests."""
+"""Simulated loads, measured requests, and their digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions of loads as rows: from the bytes that the store has, in numpy arrays, into DuckDB."""
+"""Distributions of loads: stored bytes to numpy to DuckDB."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 from store.schema.declaring import LoadStatus
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Requests one by one, of a log or of a load that keeps them, in few bytes."""
+"""Requests one by one, of a log or a load, in few bytes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WIDTH = 8  # bytes of a number
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredRequests:
-    """Requests in the order of a log: microseconds since the first was sent, tokens, and microseconds of each.
+    """In the order of a log: microseconds since the first was sent, tokens, microseconds each.
 
-    `duration_s` is that of the run where its file says so; it is not stored."""
+    `duration_s` is the run's, where its file says so; not stored."""
 
     sent_us: NDArray[np.int64]
     prompt: NDArray[np.int64]
@@ -51,7 +51,7 @@ class MeasuredRequests:
 
     @property
     def tpot_ms(self) -> NDArray[np.float64]:
-        """Time per output token after the first of the completed; 0 of an answer of one token."""
+        """After the first token, of completed requests; 0 for answers of one token."""
         # 300 ms with the first token after 100 and 5 tokens: 50 ms.
         import numpy as np
 
@@ -60,7 +60,7 @@ class MeasuredRequests:
 
     @property
     def span_s(self) -> float | None:
-        """Seconds of the run: what its file says, else from the first sending to the last end."""
+        """As the file says, else from first sending to last end."""
         if self.duration_s or not self.timed or not self.completed.any():
             return self.duration_s
         return float((self.sent_us + self.e2e_us)[self.completed].max()) * 1e-6
@@ -83,7 +83,7 @@ def unpack_requests(packed: bytes) -> MeasuredRequests:
 
 
 def pack_columns(columns: Sequence[NDArray[np.int64]]) -> bytes:
-    """Differences down each column, low bytes before high ones, compressed."""
+    """Differences down each column, low bytes first, compressed."""
     import numpy as np
 
     rows = np.stack(columns)
@@ -109,8 +109,9 @@ REJECTED = -1  # every time of a request that was turned away
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptRequests:
-    """The requests that count, in the order of arrival: microseconds from the start of the play, tokens, times of steps
-    in microseconds, and how often each lost its keys. As in cells, what no step takes is in no TTFT."""
+    """In order of arrival: microseconds from the start, tokens, times of steps, preemptions.
+
+    As in cells, TTFT excludes what no step takes."""
 
     arrival_us: NDArray[np.int64]
     prompt: NDArray[np.int64]

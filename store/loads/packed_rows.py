@@ -1,4 +1,4 @@
-"""Rows of small whole numbers as few bytes: what a load keeps of its distributions."""
+"""Rows of small integers in few bytes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _HIGH, _PARTS = 14, 4  # bits of each part of a large count, and how many there 
 
 
 def pack_rows(rows: NDArray[np.int64], *, stepped: int | None = None) -> bytes:
-    """Differences down each column, one column after the other, low bytes before high ones, compressed.
+    """Differences by column, low bytes first, compressed.
 
-    `stepped` is how many of the first columns are differences, where the others are numbers as they are; it is said in
-    a byte before, which makes what is compressed odd in length."""
+    `stepped` first columns are differences, others as they are; a byte before says so, which makes the length odd."""
     import numpy as np
 
     steps = rows.astype(np.int64)
@@ -52,7 +51,7 @@ def unpack_rows(packed: bytes, columns: int) -> NDArray[np.int64]:
 
 
 def pack_cells(cells: NDArray[np.int64], parts: NDArray[np.int64] | None) -> bytes:
-    """Cells, and after them the parts of their bins: rows whose first number is no bin, but says of which metric."""
+    """Then the parts of bins: rows whose first number names the metric."""
     import numpy as np
 
     if parts is None or not parts.size:
@@ -72,7 +71,7 @@ def unpack_cells(packed: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def split_counts(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of (bin, large count) as (bin, and the count in parts of 14 bits)."""
+    """(bin, large count) as the bin and the count in parts of 14 bits."""
     import numpy as np
 
     parts = [(rows[:, 1] >> (_HIGH * part)) & ((1 << _HIGH) - 1) for part in range(_PARTS)]

@@ -1,4 +1,4 @@
-"""Parts that stand in place of rows: files of probes that the store names, written by any worker, registered whole."""
+"""Files of probes in place of rows, written by any worker, registered whole."""
 
 from __future__ import annotations
 

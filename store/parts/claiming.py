@@ -1,7 +1,7 @@
-"""Claims folders for the parts of a database: the one that new parts go to, and those that lie elsewhere.
+"""Claims folders for a database's parts.
 
-The database says first that a folder is its own, then the folder does: who is stopped in between owns nothing, and the
-same command again goes on. Nothing is deleted here."""
+The database notes a folder, then the folder notes the database: a stop in between owns nothing, and the command goes
+on. Deletes nothing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AdoptReport:
 
 
 def part_shelf(store: Store) -> Shelf:
-    """The folder that new parts of a store go to, made if this very database has none at this place."""
+    """Made if this very database has none here."""
     root = made_root(store.location)
     with read_transaction(store.location) as transaction:
         ownership = Ownership.read(transaction)
@@ -91,7 +91,7 @@ def claim_beside(store: Store) -> None:
 
 
 def require_own(store: Store) -> None:
-    """Refuse to change parts that this database does not own: a copy, or a store of before in a shared folder."""
+    """Refuses copies, and older stores in a shared folder."""
     with read_transaction(store.location) as transaction:
         others = parts_not_owned(transaction)
     if others:
@@ -105,7 +105,7 @@ def require_own(store: Store) -> None:
 
 
 def adopt_parts(location: StoreLocation, *, move: bool = False) -> AdoptReport:
-    """Make parts that lie elsewhere this database's own: by a copy of each, or by taking over their folders."""
+    """By copying each part, or taking over their folders."""
     with open_store(location.url) as store:
         claim_beside(store)
         with read_transaction(location) as transaction:
@@ -144,7 +144,7 @@ def _own_claim(ownership: Ownership, root: Shelf) -> Claim | None:
 
 
 def _claimed(store: Store, before: Ownership, root: Shelf) -> Claim:
-    """Claim a folder of a new name, unless another process of this database has just done so."""
+    """Unless another process of this database just has."""
     with store.writing() as connection:
         connection.execute(select(STORE_IDENTITY.c.id).with_for_update())
         rows = connection.execute(select(PART_CLAIM.c.home, PART_CLAIM.c.token, PART_CLAIM.c.database)).all()
@@ -158,7 +158,7 @@ def _claimed(store: Store, before: Ownership, root: Shelf) -> Claim:
 
 
 def _take(store: Store, ownership: Ownership, folders: Sequence[tuple[Shelf, str]]) -> None:
-    """Claim folders that are there. The one whose note is written last owns them; the others then own nothing."""
+    """The last note owns them; other databases then own nothing."""
     for home in sorted({home for _, home in folders}):
         claim = Claim(home, os.urandom(16).hex(), ownership.database.as_json())
         with store.writing() as connection:
@@ -236,7 +236,7 @@ def _copy(source: Path, target: Path) -> tuple[str, str]:
 
 
 def _noted(store: Store, file: _File, state: FileState | None) -> bool:
-    """Note the times of a file that moved, so that questions need not compare it whole."""
+    """So that questions need not compare a moved file whole."""
     shelf = _shelf(store, file)
     if not isinstance(shelf, Folder):
         return False

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from store.digests import DigestedBlocks
+from store.digests import DigestedBlocks, as_floats
 from store.errors import InputError, StoreError
 from store.placing import Shelf, footer_digest
 from store.reading.silent_duckdb import in_memory
@@ -205,12 +205,13 @@ def _column(name: str, blocks: Sequence[ShardBlock], shapes: Sequence[tuple[int]
     given = [block.record.columns.get(name) for block in blocks]
     if all(values is None for values in given):
         return None
-    whole = [np.full(shape, np.nan) if values is None else values for values, shape in zip(given, shapes, strict=True)]
+    whole = [
+        np.full(shape, np.nan) if values is None else as_floats(values)
+        for values, shape in zip(given, shapes, strict=True)
+    ]
     if [values.shape for values in whole] != shapes:
         raise InputError("A block of this part is none.")
-    if any(isinstance(values, np.ma.MaskedArray) for values in whole):
-        whole = [np.ma.filled(values.astype(np.float64), np.nan) for values in whole]
-    return np.concatenate(whole, dtype=np.float64)
+    return np.concatenate(whole)
 
 
 def put_in_place(shelf: Shelf, temporary: Path, name: str) -> PutFile:

@@ -1,7 +1,6 @@
-"""Registers a written file: its blocks, their digests and the intervals asked for, in one transaction.
+"""Registers a file in one transaction: blocks, digests, intervals, and progress of shards.
 
-How far the shards of a sweep are stands here, too, for whoever looks from another machine.
-Before that the file is no part; whoever finds all its blocks registered by another deletes it."""
+Before that it is no part; a worker whose blocks all came from another deletes its file."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ _ASKED = select(*_ASKED_COLUMNS).where(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The outcome of registering: probes that were added, and blocks that somebody else has stored in part."""
+    """Probes added, and blocks that others stored in part."""
 
     probes_added: int
     probes_known: int
@@ -49,10 +48,10 @@ class Registered:
 
 
 def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -> Registered:
-    """Make a file a part of the store, with everything that it holds, or leave the store as it was.
+    """All of the file, or nothing.
 
-    Scenarios are held in the order of their ids, so that two workers never wait for each other. Blocks that are stored
-    already stay as they are; a file none of whose blocks is new is deleted."""
+    Scenarios are locked by id, so that two workers never deadlock. Stored blocks stay; a file without new ones is
+    deleted."""
     with store.writing() as connection:
         known = _claim(connection, {block.scenario_id for block in file.blocks})
         new: list[PartBlock] = []
@@ -93,7 +92,7 @@ def record_known(store: Store, sweep_id: int, asked: Sequence[tuple[int, int, in
 
 
 def _claim(connection: Connection, scenario_ids: Iterable[int]) -> dict[int, list[Interval]]:
-    """Hold scenarios until the end of the transaction, and return the batch intervals that are stored of each."""
+    """Locks scenarios, and returns their stored intervals."""
     known: dict[int, list[Interval]] = {}
     for chunk in chunks(sorted(scenario_ids)):
         held = connection.execute(_HELD, {"scenarios": chunk}).all()
@@ -142,7 +141,7 @@ def _composed(block: PartBlock) -> list[dict[str, int]]:
 
 
 def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock | Asked]) -> None:
-    """Add what the sweep asked for, joined with what it touches so that nothing is counted twice."""
+    """Joined with what they touch, so that nothing counts twice."""
     asked: dict[int, set[Interval]] = {}
     for block in blocks:
         asked.setdefault(block.scenario_id, set()).add((block.first, block.last))

@@ -1,6 +1,6 @@
-"""Parts in a bucket, by any file system of fsspec: s3:// and others. What is read is copied to this machine, once.
+"""Parts in a bucket by fsspec (s3:// and others), copied here once.
 
-A part never changes under its name, so a copy whose digest was right stays right."""
+A part never changes under its name, so a right copy stays right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _IN_USE_S = 600.0  # a question that opens files one by one finds the first of t
 
 
 class Bucket(Shelf):
-    """A folder of a bucket. Copies of its parts are in the user's cache, the least recently fetched go first."""
+    """Copies are in the user's cache; the least recent go first."""
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
@@ -42,7 +42,7 @@ class Bucket(Shelf):
         return Bucket(f"{self.address}/{home}")
 
     def put(self, temporary: Path, name: str) -> None:
-        """Upload it; an object store shows an object once all of it is there."""
+        """An object store shows an object once it is whole."""
         size = temporary.stat().st_size
         waiting = self._key(f"{WAITING}{name}")
         with _faults(self.address):
@@ -68,7 +68,7 @@ class Bucket(Shelf):
             return bool(self._files.exists(self._key(name)))
 
     def fetched(self, name: str, size: int, sha256: str) -> Path:
-        """The copy on this machine, made if missing; one that is not what was registered is not kept."""
+        """Copied if missing; one that was not registered so is not kept."""
         path = self.scratch / name
         with suppress(OSError):
             if path.stat().st_size == size:
@@ -132,7 +132,7 @@ class Bucket(Shelf):
         return f"{self._root}/{name}"
 
     def _make_room(self, size: int, wanted: Path) -> None:
-        """Delete copies that were used least recently, until one more has room; and what killed processes left."""
+        """Deletes least recent copies, and what killed processes left."""
         for path in self.scratch.glob(".*-*"):
             if (found := _status(path)) is not None and time.time() - found.st_mtime > _LEFT_S:
                 path.unlink(missing_ok=True)
@@ -150,7 +150,7 @@ class Bucket(Shelf):
 
 
 def most_copies_bytes() -> float:
-    """How much of a bucket this machine keeps copies of."""
+    """Of a bucket, on this machine."""
     asked = os.environ.get(COPIES, "")
     try:
         gigabytes = float(asked) if asked else _COPIES_GB

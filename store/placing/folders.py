@@ -1,4 +1,4 @@
-"""Where parts lie: beside a file store, or in the folder or bucket that SWEEPDB_PARTS names; a folder a store."""
+"""Parts beside a file store, or where SWEEPDB_PARTS says; a folder a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{12}")
 
 
 def shelf_at(address: str | Path) -> Shelf:
-    """The shelf at an address: a path, or what fsspec reads, such as s3://bucket/sweeps."""
+    """A path, or what fsspec reads, such as s3://bucket/sweeps."""
     if "://" not in str(address):
         return Folder(Path(address))
     from store.placing.buckets import Bucket

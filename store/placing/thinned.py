@@ -1,7 +1,6 @@
-"""Reads which parts have a thinned file beside them, which may be read in place of the part.
+"""Thinned files that may be read in place of parts.
 
-A thinned file is derived from its part: where it is missing or not what was registered, the part is read. Not
-here: which rows such a file may lack, and for whom (queries.thinned)."""
+Where one is missing or changed the part is read. What it may lack: queries.thinned."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def thinned_in_use(transaction: ReadTransaction) -> list[ThinnedRow]:
 
 
 def is_whole(location: StoreLocation, thinned: ThinnedRow, state: FileState | None) -> bool:
-    """Whether the file is there and nobody touched it; one in a bucket is copied for that."""
+    """There and untouched; a bucket's is copied for that."""
     try:
         shelf = found_shelf(location, thinned.name, thinned.folder)
         path = shelf.fetched(thinned.name, thinned.bytes, thinned.sha256)
@@ -76,7 +75,7 @@ def thinned_places(
 
 
 def thinned_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterator[str]:
-    """Compare every thinned file with what was registered; one that is wrong costs time, no answer."""
+    """A wrong one costs time, no answer."""
     for row in thinned_in_use(transaction):
         try:
             right = found_shelf(location, row.name, row.folder).sha256(row.name) == row.sha256

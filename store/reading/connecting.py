@@ -1,4 +1,4 @@
-"""Opens a store for reading with the plain driver, and makes the checks every opening makes."""
+"""Opens a store for reading, with every opening's checks."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def _connect_psycopg(location: StoreLocation) -> psycopg.Connection[tuple[object
 
 
 def require_store_file(location: StoreLocation) -> Path:
-    """Return the path of a SQLite store whose file exists, may be read and holds something.
+    """Exists, is readable and not empty.
 
-    The file is not opened for that: closing it would end every lock that this process holds on it, and another process
-    could then take a log away in which this one still writes (sqlite.org/howtocorrupt.html, section 2.2)."""
+    Not opened: closing it would end this process's locks, and another could take away a log still written
+    (sqlite.org/howtocorrupt.html, section 2.2)."""
     path = location.path
     if path is None:
         raise StoreError(f"{location.display} is not a file.")

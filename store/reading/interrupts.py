@@ -1,6 +1,6 @@
-"""^C: held back while a transaction is open, and noticed while a call runs that looks at no signal.
+"""^C: held back in transactions, and noticed during calls that ignore signals.
 
-A transaction that is torn apart keeps its lock until the process ends."""
+A torn transaction keeps its lock until the process ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_SIGNAL = b"\0"
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Let an interrupt that arrives inside the block arrive when it has ended. Only the main thread gets any."""
+    """Delivers an interrupt after the block. Only the main thread gets any."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
         yield
         return
@@ -31,7 +31,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 class InterruptBell:
-    """Tells another thread that the main one has ended its work, or that ^C arrived."""
+    """Tells another thread of the main one's end, or of ^C."""
 
     def __init__(self, heard: socket.socket, ringer: socket.socket) -> None:
         self._heard, self._ringer = heard, ringer
@@ -39,7 +39,7 @@ class InterruptBell:
         self.interrupted = False
 
     def wait(self, seconds: float) -> None:
-        """Return when the time is over, or as soon as there is something to tell."""
+        """Until there is something to tell."""
         self._heard.settimeout(seconds)
         with suppress(TimeoutError):
             self.interrupted |= signal.SIGINT in self._heard.recv(64)
@@ -52,10 +52,9 @@ class InterruptBell:
 
 @contextmanager
 def interrupts_noticed() -> Iterator[InterruptBell]:
-    """A bell that rings when ^C arrives inside the block, for another thread that waits for it.
+    """Rings at ^C, for another waiting thread.
 
-    Python calls its handler when the main thread comes back to Python, which one function call of DuckDB can keep from
-    it for hours; the number of the signal is written at once."""
+    One DuckDB call can keep the main thread from Python's handler for hours; the signal's number is written at once."""
     heard, ringer = socket.socketpair()
     ringer.setblocking(False)
     main = threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""Names in a store that begin as somebody has begun to type them."""
+"""Stored names that begin as typed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Sizes(NamedTuple):
 
 
 def stored_names(location: StoreLocation, kind: NameKind, start: str) -> list[StoredName]:
-    """Names of a kind that begin so, in any case: a probe's scenario first, behind its colon the batch sizes."""
+    """In any case; a probe's scenario first, then batch sizes after its colon."""
     if kind == "probe" and ":" in start:
         return _probes(location, start)
     with read_transaction(location) as transaction:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 from store.loads import PackedLoad, kept_digest, loads_digest
 from store.reading.transactions import ReadTransaction
 from store.schema.tables import TABLES

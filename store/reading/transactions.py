@@ -29,6 +29,8 @@ class ReadTransaction(ABC):
     """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""
     ranges: str
     """A table `r (part, lo, hi)` made of one parameter, a JSON list of [part, lo, hi]."""
+    json_list: str
+    """The function that makes a JSON list of its parameters."""
     _schema = ""  # before the name of a table, where a statement calls something else so
     _before = ""  # of every statement
 
@@ -78,6 +80,7 @@ class _Sqlite(ReadTransaction):
         "(SELECT json_extract(value, '$[0]') AS part, json_extract(value, '$[1]') AS lo,"
         " json_extract(value, '$[2]') AS hi FROM json_each(?)) r"
     )
+    json_list = "json_array"
     _schema = "main."
 
     def __init__(self, location: StoreLocation) -> None:
@@ -104,6 +107,7 @@ class _Postgresql(ReadTransaction):
         "(SELECT (value->>0)::bigint AS part, (value->>1)::bigint AS lo, (value->>2)::bigint AS hi"
         " FROM jsonb_array_elements(?::jsonb)) r"
     )
+    json_list = "json_build_array"
 
     def __init__(self, location: StoreLocation) -> None:
         from psycopg import IsolationLevel

@@ -1,6 +1,6 @@
-"""Turns what a driver gives into rows with names and types: NamedTuples, converted a column at a time.
+"""Drivers' rows as NamedTuples, converted by column.
 
-SQLite has no booleans and no times of its own, PostgreSQL sums integers to decimals."""
+SQLite has no booleans and times, PostgreSQL sums integers to decimals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Convert = Callable[[Any], object]
 
 
 def typed_rows(row_type: type[RowT], chunks: Iterable[Sequence[Cells]]) -> Iterator[RowT]:
-    """Yield rows of a NamedTuple. Most columns come with the right type: a column is converted only where it must."""
+    """Only columns of a wrong type are converted."""
     for chunk in chunks:
         yield from _made(row_type, list(zip(*chunk, strict=True)))
 
@@ -49,7 +49,7 @@ def _typed(record: type, columns: Sequence[Cells]) -> Iterator[Cells]:
 
 
 def flat_names(row_type: type[tuple[Any, ...]]) -> tuple[str, ...]:
-    """The names of the columns that make a row. Those of a record in its last field stand in its place."""
+    """A record in the last field stands for its columns."""
     names: tuple[str, ...] = row_type._fields  # type: ignore[attr-defined]  # of NamedTuples
     nested = _nested(row_type)
     return names if nested is None else (*names[:-1], *(one.name for one in fields(nested)))
@@ -90,7 +90,7 @@ def _damaged(type_: type, what: str) -> StoreError:
 
 @cache
 def _kinds(record: type) -> tuple[tuple[type, _Convert, bool], ...]:
-    """Return the type of each column, what converts into it, and whether it may be missing. Of no record in it."""
+    """Type, converter, and whether it may be missing, by column."""
     return tuple(_kind(hint) for hint in get_type_hints(record).values() if not is_dataclass(hint))
 
 
@@ -102,6 +102,6 @@ def _kind(hint: Any) -> tuple[type, _Convert, bool]:  # noqa: ANN401 - an annota
 
 
 def _moment(value: object) -> datetime:
-    """Read a stored moment: SQLite gives text without a zone, PostgreSQL a moment in the session's zone."""
+    """SQLite gives text without a zone, PostgreSQL the session's zone."""
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

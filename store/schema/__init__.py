@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         PHASES,
         STEP_KINDS,
         TIER_PLACES,
+        USUAL_CONVENTION,
         Convention,
         Family,
         Phase,

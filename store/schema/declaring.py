@@ -12,6 +12,7 @@ from store.texts import checked_name, checked_text
 
 Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
+USUAL_CONVENTION: Convention = "physical"
 Status = Literal["ok", "illegal", "unsupported", "error"]
 SweepKind = Literal["request", "validation", "import"]
 ShardState = Literal["waiting", "stored", "failed"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import cast
 
-from store import light_dataclass
+from store.light_dataclass import dataclass
 from store.schema.declaring import INTEGER, Column
 
 IF_SET = "if_set"  # metadata of a field that content keys leave out where it is its default
 
 
-@light_dataclass.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Size:
     """A size of plans, and all that is said of it.
 

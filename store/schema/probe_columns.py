@@ -1,7 +1,6 @@
-"""The columns of a probe as readers see it: names joined to measures, and what is derived of these, each said once.
+"""A probe's columns for readers: joined names, measures, and derived ones.
 
-Snapshots, the view `probe`, views of the stores' own databases, instances and both sides of pairs follow from here. Not
-here: the declarations (store.schema.tables)."""
+Snapshots, views, instances and pairs follow. Declarations: store.schema.tables."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ from store.schema.tables import ALIASES, MEASURES, TABLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumn:
-    """One column as readers see it: its DuckDB type, unit and meaning, and where the store has it.
+    """DuckDB type, unit, meaning, and source.
 
-    The source of a column that is derived is SQL of every dialect over the columns of a stored probe."""
+    A derived column's source is portable SQL over a stored probe's columns."""
 
     name: str
     type: str
@@ -40,7 +39,7 @@ def read_column(
     meaning: str | None = None,
     on_pairs: OnPairs | None = None,
 ) -> ReadColumn:
-    """Return a declared column as readers see it, under its own name and meaning unless others are given."""
+    """Under its own name and meaning unless others are given."""
     return ReadColumn(
         name=name or column.name,
         type=column.type.read_as,
@@ -63,7 +62,7 @@ def _of(
 
 
 def _every(alias: str, *without: str) -> Iterator[ReadColumn]:
-    """Every column that a table declares for readers of a probe: no keys, references and documents."""
+    """Without keys, references and documents."""
     for column in TABLES[ALIASES[alias]].columns:
         if not (column.primary or column.unique or column.refers_to or column.unit == "JSON" or column.name in without):
             yield _of(f"{alias}.{column.name}")
@@ -136,7 +135,7 @@ def _derived(
     on_pairs: OnPairs = "sides",
     **by_phase: str,
 ) -> ReadColumn:
-    """A column by SQL of every dialect over those of a stored probe: one for every row, or one of each phase."""
+    """Portable SQL over a stored probe's columns: for every row, or by phase."""
     cases = " ".join(f"WHEN '{phase}' THEN {sql}" for phase, sql in by_phase.items())
     return ReadColumn(
         name=name,
@@ -268,7 +267,7 @@ _OF_BEFORE = tuple(
 
 
 def _as_read(column: ReadColumn) -> ReadColumn:
-    """A stored column as the view has it: another one in its place, or said to be an old name."""
+    """Another in its place, or marked as an old name."""
     if column.name == WHOLE_REQUEST.name:
         return WHOLE_REQUEST
     if column.name in OLD_COLUMNS:
@@ -293,7 +292,7 @@ SORT_ORDER = (
 
 
 def layout_digest() -> str:
-    """Identify names, order and types of the columns, so that a snapshot of another layout is recognised."""
+    """Names, order and types, so that other layouts are recognised."""
     text = ",".join(f"{column.name} {column.type}" for column in PROBE_COLUMNS)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -334,8 +333,7 @@ MEASURED_COLUMNS = frozenset((
 
 
 def measured_select(also: Collection[str] = ()) -> str:
-    """The select list of measured settings in the columns of the view `probe`; `also` names those that they have
-    beside."""
+    """In the columns of `probe`; `also` names further ones."""
     return ", ".join(
         one.name if one.name in MEASURED_COLUMNS or one.name in also else f"NULL::{one.type} AS {one.name}"
         for one in VIEW_COLUMNS
@@ -357,7 +355,7 @@ def pairs_select(prefill: str, decode: str) -> str:
 
 
 def filled(sql: str) -> str:
-    """A text of SQL with what is declared in place of what it names in braces: `{pair_columns}`."""
+    """Fills names in braces: `{pair_columns}`."""
     return _NAMED.sub(lambda match: _declared()[match[1]], sql)
 
 

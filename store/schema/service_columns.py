@@ -4,8 +4,9 @@ Record, columns, filters and titles of groups follow."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
+from store.light_dataclass import dataclass
 from store.schema.declaring import DOUBLE, INTEGER, Column, ColumnType, text
 
 

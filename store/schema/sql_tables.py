@@ -1,6 +1,6 @@
-"""The declared tables as SQLAlchemy's: `SCENARIO.c.status`, each table under its name in capitals.
+"""Declared tables as SQLAlchemy's, by name in capitals: `SCENARIO.c.status`.
 
-Every column carries a comment that ends in its unit in brackets."""
+Comments end in the unit in brackets."""
 
 from __future__ import annotations
 

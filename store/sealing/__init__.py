@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         create_table,
         fetched_arrays,
         insert_arrays,
-        insert_repeating,
         insert_rows,
+        put_repeating,
         put_temporary,
     )
     from store.sealing.laying_down import seal, seal_held, seal_location

@@ -156,11 +156,13 @@ def _insert(
 def joined(given: Sequence[np.ndarray | None], lengths: Sequence[int]) -> np.ndarray | None:
     import numpy as np
 
+    from store.digests import as_floats
+
     if all(values is None for values in given):
         return None
     return np.concatenate(
         [
-            np.full(length, np.nan) if values is None else np.ma.filled(values.astype(np.float64), np.nan)
+            np.full(length, np.nan) if values is None else as_floats(values)
             for values, length in zip(given, lengths, strict=True)
         ]
     )

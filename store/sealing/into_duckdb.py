@@ -5,7 +5,7 @@ DuckDB's own INSERT of Python rows takes 0.5-2 ms a row; JSON 10 us, arrays 2 us
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -44,38 +44,36 @@ def insert_rows(
     first = list(islice(iterator, _FEW_ROWS + 1))
     if 0 < len(first) <= _LEAST_ROWS:
         return _insert_values(connection, table, columns, first)
-    if len(first) <= _FEW_ROWS or not arrays:
-        return _insert_json(connection, table, columns, first) + sum(
-            _insert_json(connection, table, columns, chunk) for chunk in _chunks(iterator, _FEW_ROWS)
-        )
-    return _insert_arrays(connection, table, columns, first) + sum(
-        _insert_arrays(connection, table, columns, chunk) for chunk in _chunks(iterator, _MANY_ROWS)
-    )
+    many = arrays and len(first) > _FEW_ROWS
+    insert, size = (_insert_arrays, _MANY_ROWS) if many else (_insert_columns, _FEW_ROWS)
+    count = 0
+    for chunk in chain([first] if first else [], _chunks(iterator, size)):
+        insert(connection, table, columns, list(zip(*chunk, strict=True)))
+        count += len(chunk)
+    return count
 
 
-def insert_repeating(
-    connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row], *, own: Collection[str]
-) -> None:
-    """Insert rows whose columns repeat, but for their `own`: each combination is handed over once."""
-    mine = [place for place, (name, _) in enumerate(columns) if name in own]
-    others = [place for place in range(len(columns)) if place not in mine]
-    numbers: dict[Row, int] = {}
-    handed = {name: [_COMBINATION, *(columns[place] for place in places)]
-              for name, places in (("handed_own", mine), ("handed_rest", others))}  # fmt: skip
-    for name, typed in handed.items():
-        put_temporary(connection, name, typed, ())
-    iterator, done = iter(rows), 0
-    while chunk := list(islice(iterator, _FEW_ROWS)):
-        turned = list(zip(*chunk, strict=True))
-        combinations = zip(*(turned[place] for place in others), strict=True)
-        coded = tuple(map(numbers.setdefault, combinations, range(done, done + len(chunk))))
-        _insert_columns(connection, "handed_own", handed["handed_own"], [coded, *(turned[place] for place in mine)])
+def put_repeating(
+    connection: duckdb.DuckDBPyConnection, name: str, own: Columns, repeating: Columns, rows: Iterable[Row]
+) -> str:
+    """Put rows of `own` values and a JSON list of `repeating` ones into two tables; what to select both from.
+
+    Each list is read once."""
+    numbers: dict[object, int] = {}
+    handed = {f"{name}_{part}": [_COMBINATION, *typed] for part, typed in (("own", own), ("rest", repeating))}
+    for table, typed in handed.items():
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+        create_table(connection, table, typed)
+    mine, rest = handed
+    done = 0
+    for chunk in _chunks(iter(rows), _FEW_ROWS):
+        *values, lists = zip(*chunk, strict=True)
+        coded = tuple(map(numbers.setdefault, lists, range(done, done + len(chunk))))
+        (_insert_arrays if done else _insert_columns)(connection, mine, handed[mine], [coded, *values])
         done += len(chunk)
-    insert_rows(connection, "handed_rest", handed["handed_rest"], [(number, *rest) for rest, number in numbers.items()])
-    names = ", ".join(name for name, _ in columns)
-    connection.execute(f"INSERT INTO {table} SELECT {names} FROM handed_own JOIN handed_rest USING (combination)")  # noqa: S608 - ours
-    for name in handed:
-        connection.execute(f"DROP TABLE {name}")
+    combinations = ((number, *json.loads(str(listed))) for listed, number in numbers.items())
+    insert_rows(connection, rest, handed[rest], combinations)
+    return f"{mine} JOIN {rest} USING (combination)"
 
 
 def fetched_arrays(cursor: duckdb.DuckDBPyConnection) -> dict[str, np.ndarray]:
@@ -92,15 +90,10 @@ def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
 
 def _insert_values(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
     marks = f"({', '.join(f'?::{type_}' for _, type_ in columns)})"
-    values = zip(*(_plain(given, type_) for (_, type_), given in _turned(columns, rows)), strict=True)
+    turned = zip(columns, zip(*rows, strict=True), strict=True)
+    values = zip(*(_plain(given, type_) for (_, type_), given in turned), strict=True)
     statement = f"INSERT INTO {table} VALUES {', '.join([marks] * len(rows))}"  # noqa: S608 - our names
     connection.execute(statement, list(chain.from_iterable(values)))
-    return len(rows)
-
-
-def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
-    if rows:
-        _insert_columns(connection, table, columns, list(zip(*rows, strict=True)))
     return len(rows)
 
 
@@ -121,13 +114,20 @@ def _insert_columns(
     )
 
 
-def _insert_arrays(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
+def _insert_arrays(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, given: Sequence[tuple[object, ...]]
+) -> None:
     import numpy as np
 
-    arrays: dict[str, np.ndarray] = {}
+    arrays = {"row": np.zeros(len(given[0]), dtype=np.int8)}  # which says how many rows there are
     selected = []
-    for (name, type_), values in _turned(columns, rows):
-        if None in values:  # masks of masked arrays are not read by every version of DuckDB, so they travel apart
+    for (name, type_), values in zip(columns, given, strict=True):
+        if values.count(None) == len(values):
+            selected.append(f"NULL::{type_}")
+        elif type_ not in _NUMERIC:
+            arrays[name] = np.array(_plain(values, type_), dtype=object)
+            selected.append(f"{name}::{type_}")
+        elif None in values:  # masks of masked arrays are not read by every version of DuckDB, so they travel apart
             missing = f"{name}_is_missing"
             arrays[missing] = np.array([value is None for value in values])
             arrays[name] = np.array([0 if value is None else value for value in values], dtype=_NUMERIC[type_])
@@ -136,7 +136,6 @@ def _insert_arrays(connection: duckdb.DuckDBPyConnection, table: str, columns: C
             arrays[name] = np.array(values, dtype=_NUMERIC[type_])
             selected.append(name)
     _insert_handed(connection, table, arrays, selected)
-    return len(rows)
 
 
 def insert_arrays(
@@ -183,10 +182,6 @@ def _insert_handed(
         connection.unregister("handed_arrays")
 
 
-def _turned(columns: Columns, rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], tuple[object, ...]]]:
-    return zip(columns, zip(*rows, strict=True), strict=True)
-
-
 def _json_type(type_: str) -> str:
     return "VARCHAR" if type_ in {"TIMESTAMP", "DATE"} else type_
 
@@ -196,7 +191,7 @@ def _plain(values: Sequence[object], type_: str) -> Sequence[object]:
     if type_ == "BOOLEAN":
         return [None if value is None else bool(value) for value in values]
     if type_ in {"TIMESTAMP", "DATE"}:
-        return [_moment(value) for value in values]
+        return [value if type(value) is str else _moment(value) for value in values]
     return values
 
 

@@ -9,12 +9,13 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from store.errors import StoreBusyError, StoreError
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.placing import placed_ranges
 from store.reading import ReadTransaction, read_transaction

@@ -1,8 +1,7 @@
-"""Relations of loads as DuckDB has them: their rows, distributions, and what is derived of these to look limits up.
+"""Loads in DuckDB: rows, distributions, and tables for looking limits up.
 
-`load_margin` has a row for each bin of TTFT and of TPOT from the first that holds requests to the one after the last:
-how many lie below it, and how many in it; `load_span` says which bins these are. `load_uneven` has a row for each bin
-that does not hold its requests evenly: how many of them lie below each of its parts, and in all."""
+`load_margin`: for each bin of TTFT and TPOT, how many requests lie below and in it; `load_span`: which bins.
+`load_uneven`: for uneven bins, how many lie below each part, and in all."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ _MADE_OF = {  # a derived relation: the rows that it is made of, their columns, 
 
 
 def columns_of(relation: str) -> list[tuple[str, str]]:
-    """The columns of a relation, in the order that its rows are sorted by, with their DuckDB types."""
+    """With DuckDB types, in sorting order."""
     if relation in _DERIVED:
         return _DERIVED[relation]
     if relation in DISTRIBUTIONS:

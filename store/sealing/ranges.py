@@ -1,4 +1,4 @@
-"""Sets of integer keys as sorted, disjoint, inclusive ranges: short even for millions of consecutive keys."""
+"""Integer keys as sorted, disjoint, inclusive ranges, short even for millions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST_KEY = 2**63 - 1
 
 
 def ranges_of(keys: Iterable[int]) -> Ranges:
-    """Return the ranges that hold exactly these keys; ranges never bridge an absent key."""
+    """Exactly these keys: ranges bridge no gap."""
     return merged((key, key) for key in keys)
 
 
@@ -51,7 +51,7 @@ def within(key: int, ranges: Ranges) -> bool:
 
 
 def meets(left: Ranges, right: Ranges) -> bool:
-    """Tell whether two sets share a key, each sorted and disjoint: quick where one of them has few ranges."""
+    """Share a key; quick where one has few ranges."""
     few, many = (left, right) if len(left) <= len(right) else (right, left)
     for low, high in few:
         place = bisect_right(many, (high, LARGEST_KEY)) - 1

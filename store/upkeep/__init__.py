@@ -1,4 +1,4 @@
-"""Upkeep of a store: checks that it is whole, mends what can be mended, gives back unused space."""
+"""Checks that a store is whole, mends it, gives back space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mends what can be proven right: parts from the database, and changed numbers from a part that still has them."""
+"""Mends what can be proven: parts from the database, numbers from parts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _findings(location: StoreLocation) -> RowFindings:
 
 
 def _restored(store: Store, snapshot: Snapshot, changed: Sequence[KeptDigest]) -> Iterator[KeptDigest]:
-    """Put back the rows of blocks that a part still holds as they were committed, and yield these blocks."""
+    """From parts that still hold the committed rows; yields those blocks."""
 
     if not snapshot.parts:
         return
@@ -84,7 +84,7 @@ def _put_back(connection: Connection, block_id: int, record: BlockRecord) -> Non
 
 @contextmanager
 def _changeable(connection: Connection, table: str) -> Iterator[None]:
-    """Let the triggers that keep committed rows rest until the end of the transaction's work."""
+    """Triggers that keep committed rows rest meanwhile."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         yield

@@ -1,4 +1,4 @@
-"""Compares every row and load with what was committed: the database with digests of blocks, parts with the database."""
+"""Compares rows and loads with what was committed: database by digest, parts by database."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoadBlockDigest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFindings:
-    """The blocks of loads that changed, and the parts that say something else than the database."""
+    """Changed blocks, and parts that differ from the database."""
 
     blocks: int = 0
     changed: tuple[LoadBlockDigest, ...] = ()
@@ -61,7 +61,7 @@ class LoadFindings:
 def compare_loads(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, location: StoreLocation
 ) -> LoadFindings:
-    """Read every load of the database and of every part once; few are in memory at a time."""
+    """Every load once, few in memory."""
     blocks, changed = 0, []
     for block in stored_loads(transaction):
         blocks += 1
@@ -106,7 +106,7 @@ _COLUMNS = [column.name for column in PROBE_COLUMNS]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFindings:
-    """The blocks of the database that changed, and the parts that say something else than it."""
+    """Changed blocks, and parts that differ."""
 
     snapshot: Snapshot
     changed: tuple[KeptDigest, ...] = ()
@@ -117,7 +117,7 @@ class RowFindings:
 def compare_rows(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, location: StoreLocation
 ) -> RowFindings:
-    """Read every row of the database and of every part once; few are in memory at a time."""
+    """Every row once, few in memory."""
     snapshot = load_snapshot(connection, transaction, location, transaction.store_id, full_hash=lambda _: True)
     changed: list[KeptDigest] = []
     differing: list[tuple[Part, int]] = []
@@ -141,7 +141,7 @@ def _compared(
     part: Part | None,
     group: Sequence[UnsealedBlock],
 ) -> Iterator[tuple[list[KeptDigest], int]]:
-    """Compare a group of blocks; one that cannot be read is found by halving it."""
+    """An unreadable block is found by halving."""
     ranges = ranges_of(block.id for block in group)
     connection.execute(f"CREATE SCHEMA {_SCHEMA}")
     try:

@@ -1,6 +1,6 @@
-"""Writing a store: sweeps, scenarios and blocks, each acknowledged once it has committed; and what stands beside them.
+"""Sweeps, scenarios and blocks, acknowledged once committed; and what stands beside them.
 
-Modules of measurements, workloads and what stands beside probes also read back what they write."""
+Some modules also read back what they write."""
 
 from __future__ import annotations
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
 
+from store.digests import as_floats
 from store.errors import InputError, StoreError
+from store.light_dataclass import dataclass
 from store.records import BlockRecord
 from store.schema.declaring import DOUBLE, LONG, Column, Table
 from store.schema.tables import MEASURES, TABLES
@@ -137,12 +138,12 @@ def _as_numbers(columns: Sequence[tuple[Column, np.ndarray]]) -> np.ndarray | No
     table = np.empty((len(columns[0][1]), len(columns)))
     for number, (column, values) in enumerate(columns):
         found = table[:, number]
-        if values.dtype.kind in "iu" and not isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "iu" and not hasattr(values, "mask"):
             if len(values) and max(int(values.max()), -int(values.min())) > _LARGEST_EXACT:
                 return None
             found[:] = values
             continue
-        found[:] = np.ma.filled(values.astype(np.float64, copy=False), np.nan)
+        found[:] = as_floats(values)
         if column.type is not DOUBLE:
             np.rint(found, out=found)
             if len(found) and np.nanmax(np.abs(found), initial=0.0) > _LARGEST_EXACT:

@@ -1,6 +1,6 @@
-"""Stores what stands beside probes and reads it back: captured operators, fitted device profiles, dated prices.
+"""Captured operators, fitted profiles and dated prices, written and read.
 
-Operators are kept as they were evaluated; answers join prices when they are asked."""
+Operators stay as evaluated; prices are joined when asked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def put_operators(store: Store, records: Sequence[OperatorSetRecord]) -> None:
 
 
 def put_calibration(store: Store, record: CalibrationRecord) -> int:
-    """Store a calibration and return its version: its device's next, or the one it is already stored under."""
+    """Returns its version: the device's next, or the stored one."""
     with store.writing() as connection:
         stored = connection.scalar(select(CALIBRATION.c.version).where(CALIBRATION.c.key == record.key))
         if stored is not None:
@@ -61,7 +61,7 @@ def list_calibrations(store: Store) -> list[CalibrationRecord]:
 
 
 def put_prices(store: Store, records: Sequence[PriceRecord]) -> None:
-    """Store prices; one of the same device and date is corrected."""
+    """The same device and date is corrected."""
     for record in records:
         _check(record)
     with store.writing() as connection:

@@ -1,7 +1,7 @@
-"""Packs columns of numbers as PostgreSQL's binary COPY reads them, with numpy: rows in Python cost four times as much.
+"""Columns for PostgreSQL's binary COPY, by numpy: Python rows cost four times as much.
 
-The format is of https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": a header, then of each row
-how many fields it has (int16), of each field its length (int32, -1 for NULL) and its value, all big-endian."""
+https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": each row has its number of fields (int16), each
+field its length (int32, -1 for NULL) and value, big-endian."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NULL = -1
 
 
 def packed(columns: Sequence[Column], arrays: Sequence[np.ndarray | None]) -> Iterator[bytes]:
-    """Rows of a table, without header and trailer. An array that is None, masked or NaN is NULL there.
+    """Without header and trailer; None, masked or NaN is NULL.
 
-    Rows with the same gaps are packed together, so the order of rows is not kept."""
+    Rows with the same gaps go together, so order is lost."""
     count = next(len(values) for values in arrays if values is not None)
     missing = np.stack([_missing(values, count) for values in arrays], axis=1)
     for chosen in _alike(missing):
@@ -61,7 +61,7 @@ def _records(
 
 
 def _of_kind(column: Column, values: np.ndarray) -> np.ndarray:
-    """Values as the column keeps them; numpy itself would wrap what is out of range."""
+    """numpy itself would wrap what is out of range."""
     kind = np.dtype(_VALUES[column.type.kind])
     if kind.kind == "f":
         return values.astype(kind)

@@ -1,4 +1,4 @@
-"""Stores loads: those of one scenario in one transaction, each once, and never changed after."""
+"""Loads, each once and unchanged: a scenario's in one transaction."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def loads_of_scenarios(
 def put_loads(
     store: Store, sweep_id: int, scenario_id: int, arrival: ArrivalRecord, records: Sequence[LoadRecord]
 ) -> int:
-    """Store the loads of a scenario that are not there yet, and return how many were added. Requests that a record
-    has are added to a load that is there without them."""
+    """Returns how many were added. Requests are added to a load that lacks them."""
     with store.writing() as connection:
         # Held until the end of the transaction, so that two writers cannot add the same load.
         scenario_key = connection.scalar(select(SCENARIO.c.key).where(SCENARIO.c.id == scenario_id).with_for_update())

@@ -1,4 +1,4 @@
-"""Stores measured points, and the predictions they were compared with."""
+"""Stores measured points, and their comparisons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.records import MeasurementRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
 from store.writing.point_rows import OF_RUN, insert_points, point_of_row, row_of_point
-from store.writing.point_table import PointTable, beside_key, keys_of, read_as
+from store.writing.point_table import PointTable, beside_key, in_order_of_keys, keys_of, read_as
 from store.writing.statements import chunks, insert_missing, insert_or_update, utc_now
 
 CORRECTED = "corrected"  # of `extra`: what a person has corrected, as it was before
@@ -39,10 +39,10 @@ def put_files(
     files: Collection[str],
     requests: Mapping[str, MeasuredRequests] | None = None,
 ) -> MeasurementsPut:
-    """Store the points of files, in place of those that these files held before. `requests` are logs by key of a point.
+    """In place of what these files held. `requests` are logs by point.
 
-    `files` are the digests of those that were read as a whole. A stored point that a person corrected stays, and so
-    does one of which more was stated before. What is kept beside the columns is as the reader of today has it."""
+    `files` are digests of files read whole. Corrected points stay, and those of which more was stated. Uninterpreted
+    fields are as today's reader has them."""
     coming = {key: place for place, key in enumerate(keys_of(records))}
     by_file = read_as(records)
     with store.writing() as connection:
@@ -68,7 +68,7 @@ def put_files(
                 kept += 1
             else:
                 gone.add(row.key)
-        new = [coming[key] for key in sorted(coming.keys() - known)]
+        new = in_order_of_keys({key: place for key, place in coming.items() if key not in known} if known else coming)
         insert_points(connection, records, new)
         _delete(connection, gone)
         _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})
@@ -103,7 +103,7 @@ _TAGS = ("tags",)
 
 
 class _Refreshing:
-    """Brings what is in no key up to date: fields that no column has, and what is now said of the run."""
+    """Updates what is in no key: uninterpreted fields, and facts of the run."""
 
     def __init__(self, connection: Connection, records: Sequence[MeasurementRecord]) -> None:
         self._connection, self._records = connection, records
@@ -111,7 +111,7 @@ class _Refreshing:
         self._same: set[object] = set()  # settings of a table with stored facts that say as much
 
     def says_nothing(self, stored: Any, place: int | None) -> bool:  # noqa: ANN401  a row
-        """Whether a line of a table is known to say as much as the stored row: most of a table read again."""
+        """The line says as much as the stored row, as most of a table read again."""
         return (
             self._table is not None
             and place is not None
@@ -120,7 +120,7 @@ class _Refreshing:
         )
 
     def __call__(self, stored: Any, place: int, *, only: Collection[str] | None) -> None:  # noqa: ANN401  a row
-        """Write what the record at this place says otherwise than the stored row, or `only` these fields of it."""
+        """Only differences, or `only` these fields."""
         told = beside_key(self._records, place)
         values = {name: value for name in OF_RUN if (value := getattr(told.record.run, name)) is not None}
         if values.get("tags") and stored.tags:
@@ -150,7 +150,7 @@ def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord
 
 
 def _put_requests(connection: Connection, requests: Mapping[str, MeasuredRequests]) -> None:
-    """Keep the logs of stored points; one that is there stays: it is of the same content."""
+    """A log that is there has the same content."""
     for chunk in chunks(sorted(requests)):
         stored = select(MEASUREMENT.c.key, MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
         rows = [
@@ -179,15 +179,15 @@ def get_requests(store: Store, keys: Collection[str]) -> dict[str, MeasuredReque
 
 
 def delete_measurements(store: Store, keys: Collection[str]) -> None:
-    """Remove measured points, and the comparisons that were made with them."""
+    """With their comparisons."""
     with store.writing() as connection:
         _delete(connection, keys)
 
 
 def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> None:
-    """Put a corrected point in the place of a stored one, whose comparisons were with something else and go.
+    """Its comparisons were with something else and go.
 
-    Where the corrected point is stored already, one of the two remains."""
+    If stored already, one of the two remains."""
     row = row_of_point(record)
     with store.writing() as connection:
         if record.key != key:
@@ -221,9 +221,9 @@ def get_measurements(store: Store, *, newest: int | None = None) -> list[Measure
 
 
 def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
-    """Store comparisons; one of the same point, metric and scenario is replaced, since it is derived data.
+    """Replaces those of the same point, metric and scenario.
 
-    All have one time, so that the newest comparison of a point can be told as a whole."""
+    One time for all, so that the newest comparison is whole."""
     now = utc_now()
     with store.writing() as connection:
         measurements = _ids(connection, MEASUREMENT, {record.measurement_key for record in records})

@@ -1,4 +1,4 @@
-"""Refuses rows that no evaluation makes, whoever writes them: numbers below zero, parts that exceed their whole."""
+"""Refuses rows that no evaluation makes: negative numbers, parts beyond their whole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ORDERED = (
 
 
 def refuse_impossible(scenario_key: str, record: BlockRecord, replicas: int) -> None:
-    """Raise where a row cannot be: `replicas` is how many batches an instance has in flight."""
+    """`replicas` batches are in flight in an instance."""
     sizes = np.asarray(record.batch_sizes)
     for wrong, what in _impossible(record, sizes, replicas):
         if wrong.any():

@@ -1,4 +1,4 @@
-"""Points as rows of the table, many at once, and rows as points."""
+"""Points as rows, many at once, and back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def insert_points(connection: Connection, records: Sequence[MeasurementRecord], 
 
 @contextmanager
 def _indexed_after(connection: Connection, count: int) -> Iterator[None]:
-    """Sort the indexes once after an insert that is most of the table: half the time of keeping them in order."""
+    """Sorting indexes once after a large insert takes half the time."""
     stored = connection.execute(select(func.max(MEASUREMENT.c.id))).scalar() or 0
     indexes = sorted(MEASUREMENT.indexes, key=lambda index: str(index.name)) if count > max(stored, _AT_ONCE) else []
     for index in indexes:
@@ -69,7 +69,7 @@ def _insert_rows(connection: Connection, names: Sequence[str], rows: Iterable[Ro
 
 
 def _said(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[Row]]:
-    """Columns that any row fills, and these: most of an insert is binding its values."""
+    """Only filled columns: most of an insert is binding."""
     said = [
         (name, values)
         for name, values in zip(names, zip(*rows, strict=True), strict=True)
@@ -130,7 +130,7 @@ def _tuple(record: MeasurementRecord, now: str) -> tuple[Any, ...]:
 
 
 def _metrics_written(metrics: Mapping[str, float]) -> str:
-    """As the encoder has it; names of metrics are our own, and need no escape."""
+    """As the encoder; metrics' names need no escape."""
     if any(type(value) is not float for value in metrics.values()):
         return _WRITTEN(dict(metrics))
     return "{" + ", ".join(f'"{name}": {value!r}' for name, value in sorted(metrics.items())) + "}"

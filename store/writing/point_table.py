@@ -1,11 +1,11 @@
-"""Measured points of a large table in columns: what many share is one record, checked and written once."""
+"""Large tables of points by columns; shared facts are one record."""
 
 from __future__ import annotations
 
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, overload
@@ -17,7 +17,7 @@ Point = tuple[int, int, str, str, datetime | None, str]  # its setting, line, ke
 
 @dataclass(slots=True, kw_only=True)
 class PointTable(Sequence[MeasurementRecord]):
-    """Points in the order of their lines. A record is made when it is asked for."""
+    """In order of lines; records are made when asked."""
 
     name: str  # of the file
     shared: list[MeasurementRecord] = field(default_factory=list)  # a record each of points that say the same
@@ -29,7 +29,7 @@ class PointTable(Sequence[MeasurementRecord]):
     extra: list[str] = field(default_factory=list)  # JSON
 
     def extend(self, columns: Iterable[Iterable[Any]]) -> None:
-        """Put points at the end by their settings, lines, keys, metrics, times and other fields."""
+        """Settings, lines, keys, metrics, times and other fields."""
         for column, values in zip(self._columns(), columns, strict=True):
             column.extend(values)
 
@@ -69,7 +69,7 @@ class PointTable(Sequence[MeasurementRecord]):
         return found
 
     def with_shared(self, change: Callable[[MeasurementRecord], MeasurementRecord]) -> PointTable | None:
-        """The points with what is changed in all of them; None where that changes what a key says."""
+        """None where the change would change a key."""
         made = [change(one) for one in self.shared]
         if any(one.key != before.key for one, before in zip(made, self.shared, strict=True)):
             return None
@@ -93,6 +93,22 @@ def keys_of(records: Sequence[MeasurementRecord]) -> Collection[str]:
     return records.keys if isinstance(records, PointTable) else [one.key for one in records]
 
 
+def in_order_of_keys(places: Mapping[str, int]) -> list[int]:
+    """Places by their keys, which are digests: a database appends rows that come in the order of an index."""
+    if len(places) < _MANY:
+        return [places[key] for key in sorted(places)]
+    import numpy as np
+
+    digits = np.frombuffer("".join(places).encode(), dtype=f">u{_DIGITS}")
+    order = np.argsort(digits[:: _OF_A_KEY // _DIGITS])  # those of equal first digits may come in any order
+    there = np.fromiter(places.values(), np.int64, len(places))
+    return [int(place) for place in there[order]]
+
+
+_MANY = 10_000  # keys, from which on their order is made of their first digits
+_OF_A_KEY, _DIGITS = 64, 8  # characters of a key, and those that are compared
+
+
 def read_as(records: Sequence[MeasurementRecord]) -> dict[str, str]:
     if isinstance(records, PointTable):  # nobody states more of a single point of a table
         return dict(zip(records.keys, records.keys, strict=True))
@@ -100,7 +116,7 @@ def read_as(records: Sequence[MeasurementRecord]) -> dict[str, str]:
 
 
 def told_apart(records: Sequence[MeasurementRecord]) -> Iterator[tuple[MeasurementRecord, int]]:
-    """Records of differing facts, and how many points have them: values of a point are those of any of them."""
+    """With numbers of points; values are any point's."""
     if isinstance(records, PointTable):
         for place, count in Counter(records.setting).items():
             yield records.shared[place], count

@@ -1,4 +1,4 @@
-"""Stores scenarios and what they are made of, once each, and says which of their batch intervals are already there."""
+"""Stores scenarios and their parts once, and tells stored batch intervals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OUTCOMES = select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason).where(
 
 
 class Dimensions:
-    """Finds or inserts dimension rows inside one transaction; what it learns is kept only once that has committed."""
+    """Finds or inserts rows; what it learns is kept only after the commit."""
 
     def __init__(self, store: Store, connection: Connection) -> None:
         self._store = store
@@ -60,7 +60,7 @@ class Dimensions:
         self._learnt: dict[str, dict[Hashable, int]] = {}
 
     def keep(self) -> None:
-        """Remember the ids for the next transaction; call after the commit."""
+        """Call after the commit."""
         for name, ids in self._learnt.items():
             self._store.ids.setdefault(name, {}).update(ids)
 
@@ -96,10 +96,9 @@ def _ids_by(table: Table, columns: tuple[str, ...]) -> Select[Any]:
 
 
 def put_scenarios(store: Store, sweep_id: int, records: Sequence[ScenarioRecord]) -> list[ScenarioRef]:
-    """Store scenarios in one transaction and return them in the given order.
+    """In the given order.
 
-    A failing scenario is recorded as asked for, and its outcome replaces a stored one; with probes it stays `ok`.
-    Raises InputError when a scenario has been voided."""
+    A failure replaces a stored outcome; with probes it stays `ok`. InputError for a voided scenario."""
     with store.writing() as connection:
         dimensions = Dimensions(store, connection)
         refuse_voided(connection, [record.key for record in records])
@@ -219,9 +218,9 @@ def _subject_ids(
 
 
 def _update_outcomes(connection: Connection, records: Sequence[ScenarioRecord], ids: Mapping[str, int]) -> None:
-    """Give stored scenarios the outcome asked for now, unless probes say that they are fine.
+    """Unless probes say that they are fine.
 
-    A stored failure asked for again as `ok` keeps its outcome until its first block arrives (store.writing)."""
+    A stored failure asked again as `ok` keeps its outcome until its first block (store.writing)."""
     failures = {ids[record.key]: record for record in records if record.status != "ok"}
     stored = select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason, SCENARIO.c.assumptions)
     for chunk in chunks(sorted(failures)):
@@ -254,7 +253,7 @@ def _refs(connection: Connection, ids: Mapping[str, int]) -> dict[str, ScenarioR
 
 
 def merge_intervals(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join intervals of integers that overlap or touch, in ascending order."""
+    """Overlapping or touching ones join, ascending."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if merged and first <= merged[-1][1] + 1:

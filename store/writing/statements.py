@@ -1,4 +1,4 @@
-"""Small statements that SQLite and PostgreSQL write differently, and the moments rows are stamped with."""
+"""Statements that SQLite and PostgreSQL write differently, and stamps of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def utc_now() -> datetime:
 
 
 def as_utc(moment: datetime) -> datetime:
-    """Bring a moment to UTC; SQLite keeps no zone, so what is stored must always be UTC. A bare moment is UTC."""
+    """SQLite keeps no zone, so all is UTC, bare moments too."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
@@ -43,7 +43,7 @@ def insert_or_update(
 
 
 def _insert_into(table: Table, connection: Connection) -> Any:  # noqa: ANN401  each database has its own class
-    """An insertion that may say what happens where the key is there; only its own database's module is imported."""
+    """May say what happens to present keys; imports one database's module."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
     else:

@@ -1,6 +1,6 @@
-"""Voids sweeps and scenarios with a reason, and takes that back. Nothing is deleted.
+"""Voids sweeps and scenarios with a reason, and takes that back. Deletes nothing.
 
-A probe is hidden when its scenario, or every sweep that asked for it, is voided; reading applies that rule."""
+A probe is hidden when its scenario, or every sweep that asked for it, is voided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORTEST_REFERENCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidReport:
-    """The sweep or scenario that a reference named, and the reason given (for unvoid: the reason that was lifted)."""
+    """The reason given, or lifted."""
 
     kind: Literal["sweep", "scenario"]
     key: str
@@ -29,7 +29,7 @@ class VoidReport:
 
 
 def void(store: Store, reference: str, reason: str) -> VoidReport:
-    """Hide a sweep or a scenario, named by the start of its key, from every answer."""
+    """By the start of a key."""
     if not reason.strip():
         raise InputError("Voiding needs a reason, which every later reader will see.", hint='Add `reason="..."`')
     with store.writing() as connection:
@@ -53,7 +53,7 @@ def _asked_by_others(connection: Connection, sweep_id: int) -> int:
 
 
 def unvoid(store: Store, reference: str) -> VoidReport:
-    """Show a voided sweep or scenario again; that it was voided, and why, stays on record."""
+    """The record of voiding stays."""
     with store.writing() as connection:
         kind, id_, key = find_target(connection, reference)
         current = connection.execute(select(TOMBSTONE).where(_active(kind, id_))).first()
@@ -86,7 +86,7 @@ def find_target(connection: Connection, reference: str) -> tuple[Literal["sweep"
 
 
 def _starts_with(column: ColumnElement[str], start: str) -> ColumnElement[bool]:
-    """Compare as a range, which an index answers; `g` follows every hexadecimal digit."""
+    """As a range, which an index answers; `g` follows every hexadecimal digit."""
     return (column >= start) & (column < f"{start}g")
 
 

@@ -1,4 +1,4 @@
-"""Stores named workloads and finds them again by name."""
+"""Named workloads, stored and found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BIN_COLUMNS = tuple(item.name for item in fields(WorkloadBinRecord))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedWorkload:
-    """One line of the list of workloads. `bins` is 0 for fixed lengths; `subjects` tells how much refers to it."""
+    """`bins` is 0 for fixed lengths; `subjects` counts references."""
 
     name: str | None
     key: str

@@ -1,6 +1,4 @@
-"""`decide`: the answer of a question now, how sure it is, and the next run that is worth most for this decision.
-
-One call reads stored predictions and the measured points of the store, and starts nothing:
+"""`decide`: the answer now, its certainty, and the run worth most. Reads the store, starts nothing:
 
     found = decide(model, store=store, ruled_out={"a1b2c3d4": "out of memory"}, **options_of_plan)
     while found.next_start is not None:  # else `found.decided` says why no run is worth it
@@ -8,9 +6,8 @@ One call reads stored predictions and the measured points of the store, and star
         ...  # start it; bench.sh with USERS = rung.concurrency for each rung of found.next_start.ladder; import
         found = decide(model, store=store, ruled_out=..., **options_of_plan)
 
-`ruled_out` names scenarios (`Start.scenario`) of plans that did not start, with the reason. Rungs come in the order in
-which they are worth measuring; whoever runs them may stop a ladder at any rung, and all points count.
-"""
+`ruled_out` gives reasons why scenarios (`Start.scenario`) did not start. Rungs come by worth: a ladder may stop at
+any."""
 
 from __future__ import annotations
 

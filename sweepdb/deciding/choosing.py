@@ -1,7 +1,6 @@
-"""Which start is worth most for a decision, from draws of what runs would measure.
+"""Worth of starts, over draws of what runs would measure.
 
-A draw is one world: what every setting would measure there. A start is worth what the best of its settings brings more
-than the best that was measured, on average over worlds."""
+In each drawn world a start brings its best setting's gain over the best measured one; its worth is the average."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class Worlds:
 
     @property
     def chosen(self) -> int | None:
-        """The setting to take: the best that was measured, else the most promising that is believed to hold."""
+        """The best measured, else the most promising that is believed to hold."""
         if (best := self.best_measured) is not None:
             return best
         return self.promising(np.arange(len(self.worth)))
@@ -48,7 +47,7 @@ class Worlds:
         return int(expected.argmax()) if believed.any() else None
 
     def first_starts(self, count: int) -> Iterator[tuple[int, float]]:
-        """Starts with their gains, the one that is worth most first; each on top of those before it."""
+        """With gains, the best first, each on top of those before."""
         reached = self._reached()
         tried = set[int]()
         for _ in range(count):
@@ -62,7 +61,7 @@ class Worlds:
             reached = np.maximum(reached, self.of_start(start))
 
     def ladder(self, start: int, most: int) -> list[int]:
-        """The settings of a start that are worth a run, the one that brings most first."""
+        """Worth a run, the best first."""
         left = [int(place) for place in np.flatnonzero((self.starts == start) & np.isnan(self.measured))]
         reached, found = self._reached(), list[int]()
         while left and len(found) < most:

@@ -1,4 +1,4 @@
-"""The answer of `decide`: the deployment to take now, the start to make next, and what its outcomes would change."""
+"""The answer of `decide`: deployment, next start, and what its outcomes would change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GAIN, BUDGET = 0.02, 1  # below which a run is not worth it, as a share; and sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """A load of one started server, and what is expected of it, own runs read."""
+    """A load of a started server, with what is expected after own runs."""
 
     probe: str
     concurrency: int  # requests in flight in one instance: USERS of bench.sh
@@ -51,7 +51,7 @@ class Chosen:
 
     @property
     def launched(self) -> tuple[str, ...]:
-        """Its rows as `launch` takes them."""
+        """As `launch` takes rows."""
         *rows, counts = self.probe.split(" ")
         if not rows:
             return (self.probe,) if self.instances == 1 else (f"{self.instances}x", self.probe)
@@ -68,7 +68,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """One server to start, and the loads to ask it for."""
+    """A server to start, and loads to ask for."""
 
     probe: str  # as `launch` takes it: the most users of the ladder
     scenario: str  # what `ruled_out` names
@@ -82,7 +82,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A measured point that was read, beside what was predicted of it."""
+    """A measured point beside its prediction."""
 
     measurement: str
     device: str
@@ -97,7 +97,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The times that runs of a server are expected to measure at one load: four of five lie between the ends."""
+    """Expected times at one load: four of five runs lie between the ends."""
 
     scenario: str
     device: str
@@ -140,10 +140,10 @@ class Decision(Framed):
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
-        """The best setting of each server."""
+        """By server."""
         return tuple(tuple(getattr(one, name) for name in COLUMNS) for one in self.others)
 
     @property
     def next_start(self) -> Start | None:
-        """The start to make next; None where the question is decided."""
+        """None: the question is decided."""
         return self.next_starts[0] if self.next_starts else None

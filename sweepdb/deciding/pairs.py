@@ -1,7 +1,7 @@
-"""Prefill and decode instances apart as settings of a decision: so many users who ask one unit of both.
+"""Disaggregated settings of a decision: concurrency of a unit of prefill and decode instances.
 
-A unit is the fewest instances of a ratio, such as 2P1D; a deployment has several. Its times are the closed form of
-evaluator.serving.pairs, over draws of how much longer prompts and steps take than predicted."""
+A unit is a ratio's fewest instances, such as 2P1D; a deployment has several. Times are the closed form of
+evaluator.serving.pairs over draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from evaluator.serving import (
     DecodeSide,
     PairLoad,
     PrefillSide,
+    burst_ms,
+    first_token_ms,
+    left_over_ms,
     moving_bytes_per_s,
+    others_load,
     pair_of_users,
     pair_times,
     queueing_ms,
@@ -71,7 +75,7 @@ _Steps = tuple[Server, tuple[_Row, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSides:
-    """The stored rows of a question whose sides are apart: lone prompts, and ladders of decode rows."""
+    """Single prompts, and ladders of decode rows."""
 
     prefills: Mapping[int, _Prompts] = field(default_factory=dict)  # by scenario
     decodes: Mapping[int, _Steps] = field(default_factory=dict)
@@ -86,7 +90,7 @@ class StoredSides:
         cls, connection: StoreConnection, servers: Mapping[str, Server], plans: Mapping[str, str],
         prompts: Sequence[str], steps: Sequence[str],
     ) -> StoredSides:  # fmt: skip
-        """The sides of probes that fit memory, of which `prompts` are prefill rows and `steps` decode rows."""
+        """Only those that fit memory."""
         found = connection.execute(_ROWS, {"probes": [*prompts, *steps]}).fetchall()
         rows = {row.probe: row for row in map(_Row._make, found)}
         ladders: dict[str, list[_Row]] = defaultdict(list)
@@ -103,7 +107,7 @@ class StoredSides:
         )
 
     def settings(self, budget: int | None) -> Iterator[Setting]:
-        """The settings of every unit within a budget whose prefill side keeps up, and is not far too large."""
+        """Every unit within budget whose prefill keeps up and is not far too large."""
         for prompts, steps in product(self.prefills.values(), self.decodes.values()):
             (prefill, lone), (decode, ladder) = prompts, steps
             if prefill.group != decode.group:
@@ -116,7 +120,7 @@ class StoredSides:
                         yield self._setting(pair, lone, row, found)
 
     def of_run(self, prompts: int, steps: int, counts: tuple[int, int], users: int) -> Setting | None:
-        """The setting that was run, of so many instances and users."""
+        """As it was run."""
         if prompts not in self.prefills or steps not in self.decodes:
             return None
         (_, lone), (_, ladder) = sides = self.prefills[prompts], self.decodes[steps]
@@ -180,7 +184,7 @@ def _side(row: _Row, instances: int) -> DecodeSide:
 
 
 class PairsInWorlds:
-    """Settings of pairs as arrays: what their users measure where prompts and steps take longer than predicted."""
+    """As arrays over factors of prompts and steps."""
 
     def __init__(self, settings: Sequence[Setting]) -> None:
         pairs = [one.pair for one in settings if one.pair is not None]
@@ -199,9 +203,9 @@ class PairsInWorlds:
         self._slope = np.array([_slope(pair, one.tpot_ms) for pair, one in zip(pairs, settings, strict=True)])
 
     def times(self, longer: Floats, slower: Floats) -> tuple[Floats, Floats]:
-        """TTFT and TPOT of the users of each setting, by factors of prompts and of steps: [world, setting].
+        """By factors [world, setting].
 
-        So many decode that all users are accounted for: bisected, since more who decode are more who wait."""
+        Bisected for the number decoding: more who decode are more who wait."""
         low, high = np.zeros(longer.shape), np.broadcast_to(self._users, longer.shape).copy()
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
@@ -209,27 +213,25 @@ class PairsInWorlds:
             high = np.where(too_many, middle, high)
             low = np.where(too_many, low, middle)
         users, ttft, tpot = self._at(low, longer, slower)
-        # Where prompts keep the prefill side busy, the users left over wait before it, too (`pair_of_users`).
         rate = np.maximum(low / (self._tokens * tpot), 1e-12)
-        return ttft + (1.0 - self._first) * np.maximum(self._users - users, 0.0) / rate, tpot
+        return ttft + (1.0 - self._first) * left_over_ms(self._users, users, rate), tpot
 
     def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
-        """The users of a loop in which so many decode, endless where prefill cannot keep up; and their times."""
+        """Infinite where prefill cannot keep up; and their times."""
         tpot = slower * np.maximum(self._least, self._tpot + self._slope * (decoding - self._decoding))
         answer, service = self._tokens * tpot, self._service * longer
         rate = decoding / answer
         offered = rate * service / self._servers
         unqueued = self._alone * longer + self._transfer + self._slot * tpot
-        there = np.maximum(rate * (unqueued + answer), 1e-12)
-        load = np.minimum(np.maximum(there - 1.0, 0.0) / there * offered, 1.0 - 1e-9)
-        wait = queueing_ms(load, service)
+        load = others_load(rate, unqueued + answer, service, self._servers)
+        wait = queueing_ms(np.minimum(load, 1.0 - 1e-9), service)
         users = np.where(offered < 1.0, rate * (unqueued + wait + answer), np.inf)
-        burst = service * np.maximum(0.5 * (self._users / self._servers - 1.0), 0.0)
-        return users, unqueued + (1.0 - self._first) * wait + self._first * burst, tpot
+        burst = burst_ms(self._users, service, self._servers)
+        return users, first_token_ms(unqueued, wait, burst, self._first), tpot
 
 
 def _slope(pair: Pair, tpot_ms: float) -> float:
-    """TPOT added by one more request that decodes, from the ladder's first row to the setting's own."""
+    """TPOT per further request decoding, from the ladder's first row."""
     first = pair.steps[0]
     apart = pair.decoding - first.decoding
     return max(tpot_ms - first.tpot_ms, 0.0) / apart if apart > 0.0 else 0.0

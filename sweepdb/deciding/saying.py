@@ -1,4 +1,4 @@
-"""A decision in sentences and as a document, for the command line, pages and tools alike."""
+"""A decision in sentences and as a document."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def sentences(found: Decision) -> Iterator[str]:
 
 
 def deployment(one: Chosen) -> str:
-    """A deployment with its load: `4 x TP2 on h200_sxm, 47 users each`."""
+    """`4 x TP2 on h200_sxm, 47 users each`."""
     each = " each" if one.instances > 1 else ""
     return f"{one.instances} x {short_plan(one.plan)} on {one.device}, concurrency {one.concurrency}{each}"
 
 
 def outcome_line(found: Decision, one: Outcome) -> str:
-    """One result of the next start, and the answer after it."""
+    """A result of the next start, and the answer after it."""
     if one.then is None:
         said = "none of these keeps the limits: no answer is left"
     elif found.answer is not None and one.then.probe == found.answer.probe and one.kept is None:

@@ -1,4 +1,4 @@
-"""The settings among which a question decides: servers at numbers of users, as many as a ladder may need."""
+"""Servers at levels of concurrency, among which a question decides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Prefill and decode instances of one unit, with what is predicted of them."""
+    """Prefill and decode instances of a unit, as predicted."""
 
     prefill: Server
     decode: Server
@@ -50,7 +50,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A server at so many users, and what is predicted of it; or a pair of them as one."""
+    """A server or a pair at one concurrency, as predicted."""
 
     probe: str
     server: Server
@@ -71,7 +71,7 @@ def rungs(settings: Iterable[Setting], kept: Collection[str]) -> Iterator[Settin
 def rising(
     ladder: Sequence[_T], users: Callable[[_T], int], step: float, kept: Callable[[_T], bool] = lambda _: False
 ) -> Iterator[_T]:
-    """Rungs of a ladder whose users lie a step apart, the last, and those that are kept."""
+    """Rungs a step apart, the last, and those kept."""
     wanted = 0.0
     for one in ladder:
         if users(one) >= wanted or one is ladder[-1] or kept(one):

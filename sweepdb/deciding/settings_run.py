@@ -1,4 +1,4 @@
-"""The measured points of a store that say something of the settings of a question, and servers that failed."""
+"""Measured points about a question's settings, and failed servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _METRICS = {"ttft_ms": "ttft_ms", "tpot_exclusive_ms": "tpot_ms"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRun:
-    """A measured point of one of the question's servers."""
+    """Of one of the question's servers."""
 
     measurement: str
     server: Server
@@ -53,14 +53,13 @@ class Teaching:
         return (one.pair is not None, *one.server.group) if known is None else known.group
 
     def process_of(self, group: Hashable, one: Setting) -> Process:
-        """The process of a group, one of whose settings is given."""
         return self.processes.get(group) or Process((), self.prior if one.pair is None else prior_of("apart"))
 
     def located(self, one: Setting) -> Located:
         return self.at(one.server, one.batch_size)
 
     def sides(self, one: Pair, batch_size: int) -> tuple[Located, Located]:
-        """Where the prompts and the decode steps of a pair lie."""
+        """Of a pair's prompts and decode steps."""
         return self.at(one.prefill, 1), self.at(one.decode, batch_size)
 
     def at(self, server: Server, batch_size: int) -> Located:
@@ -115,7 +114,7 @@ def _runs(lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]], sides
 
 
 def failed_plans(location: StoreLocation, failed: Sequence[FailedStart], stored: Stored) -> dict[str, str]:
-    """Servers that are out, since one of their plan failed, and why: of pairs those of both plans."""
+    """With reasons; pairs by both plans."""
     ids = frozenset(one.server.scenario_id for one in stored.settings)
     with read_transaction(location) as transaction:
         found = failed_scenarios(transaction, failed, ids)

@@ -1,4 +1,4 @@
-"""The stored rows among which a question decides, read by one session."""
+"""Stored rows of a decision, read by one session."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ GROUP BY left(scenario, {KEY_LENGTH})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The rows of a question."""
-
     curve: Answer  # those of one phase, for what an answer says of its scope
     settings: tuple[Setting, ...]  # of servers that do both
     sides: StoredSides  # none where pairs are not asked about
@@ -112,9 +110,9 @@ def _sides(
 
 
 def carried_rates(session: Session, question: Question) -> Mapping[str, float]:
-    """Requests/s that an instance of each scenario keeps within the limits when they arrive, as simulated.
+    """Requests/s of an instance within limits, as simulated.
 
-    Empty where no loads of the question are stored."""
+    Empty without stored loads."""
     limits = Limits(ttft_ms=question.limits.ttft_ms, tpot_ms=question.limits.tpot_ms)
     if not limits.given or not _has_loads(session):
         return {}

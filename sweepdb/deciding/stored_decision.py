@@ -1,4 +1,4 @@
-"""`decide` as a function: stored rows and measured points in, a Decision out. Starts nothing."""
+"""`decide` as a function; starts nothing."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def decided(
     mode: str = MODE,
     ruled_out: Mapping[str, str] | None = None,
 ) -> Decision:
-    """The same of stored rows, by a question of the report `deployments`. Evaluates nothing."""
+    """By a question of the report `deployments`. Evaluates nothing."""
     if not 1 <= budget <= _MOST_STARTS:
         raise InputError(f"`budget={budget}` is not a number of starts from 1 to {_MOST_STARTS}")
     if not 0.0 < gain < 1.0:
@@ -124,7 +124,7 @@ def decided(
 
 
 def _of_pairs(sides: StoredSides, wanted: Wanted, runs: Sequence[OwnRun], out: Mapping[str, str]) -> Iterator[Setting]:
-    """Settings of pairs: those that were run, and those of every unit. Both sides' names rule out all their units."""
+    """Settings that were run, and every unit. Either pool's name rules out its units."""
     run = [run.setting for run in runs if run.setting is not None and run.setting.pair is not None]
     there = {(one.server, one.concurrency) for one in run}
     for one in (*dict.fromkeys(run), *sides.settings(wanted.pairs.num_devices)):
@@ -172,7 +172,7 @@ class _Deciding:
         return None
 
     def starts(self, count: int) -> Sequence[Start]:
-        """The starts that are worth it, each on top of those before it; one at least while nothing was measured."""
+        """Each on top of those before; at least one while nothing was measured."""
         if self._hopeless():
             return ()
         now = self._now()
@@ -191,9 +191,9 @@ class _Deciding:
         return self.worlds.best_measured is None and bool(kept < self.least_gain)
 
     def _now(self) -> float:
-        """The worth of the answer on what is known, where it is not measured on average over worlds.
+        """Worth of the answer, on average over worlds unless measured.
 
-        Where nothing is believed, what the best of all is expected to bring."""
+        Where nothing is believed, of the most promising."""
         chosen = self.worlds.chosen if self.known.settings else None
         if chosen is None:
             return float(self.worlds.worth.max(axis=1, initial=0.0).mean())
@@ -221,7 +221,7 @@ class _Deciding:
         return Rung(probe=one.probe, concurrency=one.concurrency, rate=None, ttft_ms=ttft, tpot_ms=tpot, holds=holds)
 
     def _outcomes(self, places: Sequence[int]) -> Sequence[Outcome]:
-        """Results of a ladder by the answer after each, the likeliest first."""
+        """By the answer after each, likeliest first."""
         worth = self.worlds.worth[:, places]
         best = np.where(worth.max(axis=1) > 0.0, worth.argmax(axis=1), -1)
         shares: dict[int | None, float] = defaultdict(float)
@@ -240,7 +240,7 @@ class _Deciding:
         return [one for one in found if one.probability >= _LEAST_TOLD]
 
     def _after(self, place: int | None, worlds: NDArray[np.int64], places: Sequence[int]) -> int | None:
-        """The setting to take in worlds in which a rung was the best of a ladder, or none was."""
+        """Where a rung was the ladder's best, or none was."""
         best = self.worlds.best_measured
         reached = 0.0 if best is None else float(self.worlds.measured[best])
         if place is not None and float(self.worlds.worth[worlds, place].mean()) > reached:
@@ -288,7 +288,7 @@ class _Deciding:
 
 
 def _bands(known: OwnSettings, settings: Sequence[Setting], scenarios: Collection[str]) -> Iterator[Band]:
-    """The loads of some servers, those among them that are no candidates."""
+    """Of some servers, candidates or not."""
     whole = replace(known, settings=tuple(one for one in settings if one.server.scenario in scenarios))
     for place, one in enumerate(whole.settings):
         own = whole.of_runs(one)

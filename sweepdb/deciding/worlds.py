@@ -1,7 +1,6 @@
-"""Worlds: draws of what every setting would measure, own runs read, and what each setting brings there.
+"""Draws of what every setting would measure, and what it brings there.
 
-What a setting brings is larger where it is better: requests/s of a budget, or one over the devices (or the money) that
-carry the users or the rate asked for."""
+Larger is better: requests/s of a budget, or one over the devices (or money) that carry the load."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ _TIE = 1e-3  # of what more requests/s are worth where the devices are the same
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The limits to keep and the load to carry."""
+    """Limits, and the load to carry."""
 
     limits: Limits
     pairs: PairOptions
@@ -54,7 +53,7 @@ class Wanted:
     )  # requests/s of an instance when they arrive, by scenario
 
     def instances(self, one: Setting) -> int:
-        """Copies of a server that the budget holds or the users need."""
+        """As the budget holds or the load needs."""
         if self.pairs.target_users is not None:
             return math.ceil(self.pairs.target_users / one.concurrency)
         return self.pairs.num_devices // one.server.num_devices if self.pairs.num_devices is not None else 1
@@ -74,9 +73,9 @@ class Wanted:
         return kept
 
     def rates(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
-        """Requests/s of an instance: what its users ask for, and no more than it was simulated to carry as they arrive.
+        """The rate that its concurrency asks for, capped by the simulated rate.
 
-        With steps c times as long than predicted it carries at most 1 / c of that (queries/loaded.sql)."""
+        With steps c times as long it carries at most 1 / c of that (queries/loaded.sql)."""
         output = np.array([one.server.output_length for one in settings])
         users = np.array([float(one.concurrency) for one in settings])
         rate: Floats = users * 1e3 / (ttft + (output - 1.0) * tpot)
@@ -87,7 +86,7 @@ class Wanted:
         return found
 
     def worth(self, settings: Sequence[Setting], ttft: Floats, tpot: Floats) -> Floats:
-        """The worth of each setting, 0 where it misses a limit or carries too little. Columns are settings."""
+        """0 where it misses a limit or carries too little. Columns are settings."""
         output = np.array([one.server.output_length for one in settings])
         devices = np.array([float(one.server.num_devices) for one in settings])
         rate = self.rates(settings, ttft, tpot)
@@ -105,7 +104,7 @@ class Wanted:
         return brought
 
     def _money(self, settings: Sequence[Setting]) -> Floats:
-        """The price of a device, 1 where one of them has none."""
+        """1 a device where one has no price."""
         prices = [self.prices.get(one.server.device) for one in settings]
         return np.array([1.0 if None in prices else price for price in prices], dtype=np.float64)
 
@@ -133,7 +132,7 @@ class OwnSettings:
 
     @cached_property
     def _at(self) -> Posterior:
-        """Of pairs the factors of prompts and of decode steps, each by itself."""
+        """Pairs: of prompts and decode steps, each by itself."""
         count = len(self.settings)
         mean, covariance = np.zeros((count, 2)), np.zeros((count, 2, 2))
         near, nearest, run = (np.zeros(count, dtype=np.int64) for _ in range(3))
@@ -155,7 +154,7 @@ class OwnSettings:
         return np.array([one.pair is not None for one in self.settings], dtype=np.bool_)
 
     def _located(self, places: NDArray[np.int64]) -> tuple[list[Located], list[Located]]:
-        """Where the TTFT and the TPOT of settings lie: of pairs those of their sides, else both at one place."""
+        """Of TTFT and TPOT; pairs have two places."""
         settings = [self.settings[place] for place in places]
         both = [
             (self.teaching.located(one),) * 2 if one.pair is None else self.teaching.sides(one.pair, one.batch_size)
@@ -169,7 +168,7 @@ class OwnSettings:
 
     @cached_property
     def _noise(self) -> Floats:
-        """Standard deviations of a single run, [setting, (TTFT, TPOT)]."""
+        """Standard deviations of a run, [setting, (TTFT, TPOT)]."""
         found = np.zeros((len(self.settings), len(METRICS)))
         for places, process in self.groups.values():
             found[places] = process.prior.noise
@@ -180,7 +179,7 @@ class OwnSettings:
         return PairsInWorlds([one for one in self.settings if one.pair is not None])
 
     def _times(self, factors: Floats) -> Floats:
-        """Times in ms, by logarithms of factors [world, setting, (TTFT, TPOT)]."""
+        """ms, by log factors [world, setting, (TTFT, TPOT)]."""
         found: Floats = np.exp(self._log_predicted + factors)
         if self._apart.any():
             longer, slower = np.exp(factors[:, self._apart]).transpose(2, 0, 1)
@@ -198,7 +197,7 @@ class OwnSettings:
 
     @cached_property
     def _bands(self) -> Floats:
-        """[end, setting, metric]: each metric's own factor moves, the other's stays."""
+        """[end, setting, metric]: each moves its own factor."""
         variance = np.diagonal(self._at.covariance, axis1=1, axis2=2) + np.square(self._noise)
         reach = _FOUR_OF_FIVE * np.sqrt(variance)
         moved = [self._at.mean + sign * reach * axis for axis in np.eye(2) for sign in (-1.0, 0.0, 1.0)]
@@ -206,7 +205,7 @@ class OwnSettings:
         return np.stack([ttft[:, :, 0], tpot[:, :, 1]], axis=2)
 
     def bands(self, place: int) -> list[tuple[float, float, float]]:
-        """The times of a run in ms, of each metric: four of five lie between the first and the last."""
+        """ms by metric: four of five runs lie between first and last."""
         return [(float(low), float(mid), float(high)) for low, mid, high in self._bands[:, place].T]
 
     def near(self, place: int) -> int:
@@ -216,7 +215,7 @@ class OwnSettings:
         return [one for _, process in self.groups.values() for one in process.disagreements()]
 
     def glanced(self, draws: int = _GLANCES) -> Floats:
-        """The worth of each setting in a few worlds, drawn by itself: of thousands no covariance is made."""
+        """Worth in a few worlds, drawn apart: a covariance of thousands is too large."""
         random = np.random.default_rng(_SEED)
         covariance = self._at.covariance + np.square(self._noise)[:, :, None] * np.eye(2)
         roots = np.linalg.cholesky(covariance + 1e-12 * np.eye(2))
@@ -225,7 +224,7 @@ class OwnSettings:
         return self.wanted.worth(self.settings, times[:, :, 0], times[:, :, 1])
 
     def worlds(self) -> Worlds:
-        """Draws, the same for the same settings and runs."""
+        """The same for the same settings and runs."""
         random = np.random.default_rng(_SEED)
         drawn = np.zeros((_DRAWS, len(self.settings), len(METRICS)))
         for places, process in self.groups.values():
@@ -244,7 +243,7 @@ class OwnSettings:
         )
 
     def of_runs(self, one: Setting) -> dict[str, float]:
-        """The times of a setting's own runs, the middle of several; a metric that none measured is missing."""
+        """Medians of own runs; unmeasured metrics are missing."""
         runs = [run.measured for run in self.runs if run.setting == one]
         values = {name: [run[name] for run in runs if name in run] for name in METRICS}
         return {name: median(some) for name, some in values.items() if some}
@@ -259,16 +258,16 @@ class OwnSettings:
 
 
 def _jointly(process: Process, first: Sequence[Located], second: Sequence[Located]) -> tuple[Floats, NDArray[np.int64]]:
-    """The joint covariance of the factors of places, and where in it each TTFT lies, then each TPOT."""
+    """With the places of each TTFT, then each TPOT."""
     unique = {one: number for number, one in enumerate(dict.fromkeys((*first, *second)))}
     of = [unique[one] for one in first] + [len(unique) + unique[one] for one in second]
     return process.across(list(unique)), np.array(of, dtype=np.int64)
 
 
 def candidates(known: OwnSettings) -> OwnSettings:
-    """The same with those settings alone that may be the answer, the most promising, and what was measured.
+    """The promising and the measured settings alone.
 
-    Where prefill and decode instances are paired there are so many that a few worlds leave most of them out first."""
+    Pairs are so many that a few worlds thin them first."""
     if len(known.settings) > _MOST_GLANCED:
         known = _promising(known, _FEW_GLANCES, _MOST_GLANCED)
     return _promising(known, _GLANCES, _MOST)

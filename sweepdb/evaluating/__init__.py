@@ -1,4 +1,4 @@
-"""Options and sweep files into requests, and requests into the store."""
+"""Options and sweep files into requests, and those into the store."""
 
 from __future__ import annotations
 

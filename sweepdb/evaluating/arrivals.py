@@ -1,4 +1,4 @@
-"""Requests that arrive, from the options of `evaluate`: the process, rates, and how instances let them in."""
+"""Arrival process, rates and admission, from options of `evaluate`."""
 
 from __future__ import annotations
 

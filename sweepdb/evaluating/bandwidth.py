@@ -1,8 +1,8 @@
-"""When fetching a prefix's keys and values beats computing them: bytes over operations, a closed form over no store.
+"""When fetching a prefix's keys beats computing them: a closed form without a store.
 
-Source: Qin et al. 2024, Mooncake (arXiv 2407.00079). A layer of p tokens computes a p^2 d + b p d^2 and keeps
-2 p d s / gqa bytes, so a link pays from B = 2 d s G / (gqa (a p d + b d^2)) on. Left out: latencies, what computing
-takes beyond the data sheet's peak, and what the link carries besides."""
+Source: Qin et al. 2024, Mooncake (arXiv 2407.00079). A layer of p tokens computes a p^2 d + b p d^2 and keeps 2 p d s
+/ gqa bytes, so a link pays from B = 2 d s G / (gqa (a p d + b d^2)) on. Left out: latencies, efficiency below the
+peak, and other traffic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BANDWIDTH_DEVICES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixTransfer:
-    """A prefix of a model: computing it at the peak of the devices, and fetching it over a link."""
+    """Computing at the devices' peak, and fetching."""
 
     model: str
     device: str
@@ -41,7 +41,7 @@ BANDWIDTH_COLUMNS: tuple[str, ...] = PrefixTransfer.__slots__
 def least_bytes_per_s(
     *, hidden: int, heads_a_key: float, prompt: int, operations_per_s: float, own_operations: float = PAPER_OPERATIONS
 ) -> float:
-    """Bytes a second from which fetching beats computing. `own_operations` is b, `heads_a_key` gqa."""
+    """Where fetching breaks even. `own_operations` is b, `heads_a_key` gqa."""
     # Llama-3-70B at 8,192 tokens, b 22, 8 x 312e12: 2 x 8192 x 2 x 2.496e15 / (8 x 26 x 8192^2) = 5.86e9.
     together = ATTENTION_OPERATIONS * prompt * hidden + own_operations * hidden * hidden
     return 2.0 * hidden * BYTES * operations_per_s / (heads_a_key * together)
@@ -55,7 +55,7 @@ def prefix_transfer(
     num_devices: int = BANDWIDTH_DEVICES,
     kv_transfer_gb_per_s: float | None = None,
 ) -> PrefixTransfer:
-    """Computing and fetching a prefix of `input_length` tokens, keys in 16 bits. GB are decimal."""
+    """Keys in 16 bits; decimal GB."""
     if input_length < 1 or num_devices < 1:
         raise InputError("`input_length` and `num_devices` must be at least 1")
     if kv_transfer_gb_per_s is not None and not (isfinite(kv_transfer_gb_per_s) and kv_transfer_gb_per_s > 0.0):

@@ -1,4 +1,4 @@
-"""Servers of a deployment file or command line as options of `evaluate`, one set each."""
+"""Servers of a deployment file or command line as options of `evaluate`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deployed_options(options: SweepOptions, named: str) -> tuple[list[SweepOptio
 
 
 def deployed_servers(options: SweepOptions, named: str) -> tuple[tuple[FoundServer, ...], tuple[str, ...]]:
-    """The servers that FILE, FILE::NAME, a command line or standard input (-) starts, and what a reader should know."""
+    """FILE, FILE::NAME, a command line or standard input (-); with notes for readers."""
     file, _, only = named.partition("::")
     found = read_deployment(file, only=only or None)
     if not found.servers:
@@ -58,7 +58,7 @@ def deployed_servers(options: SweepOptions, named: str) -> tuple[tuple[FoundServ
 
 
 def options_of_server(options: SweepOptions, server: FoundServer) -> SweepOptions:
-    """The options that stand for a server, of every number of users up to what it serves at once."""
+    """At every concurrency up to its max-num-seqs."""
     if options.models:
         server = replace(server, model=options.models[0])
     given: dict[str, object] = {}
@@ -123,7 +123,7 @@ def _shown(value: object) -> str:
 
 
 def _usual_budget(options: SweepOptions, server: FoundServer) -> int | None:
-    """Tokens a step of a `vllm serve` that names none, on the device asked about; None where something says them."""
+    """Of `vllm serve` on the device asked about; None where something says it."""
     known = server.token_budget or options.max_batched_tokens or not server.words or server.engine != "vllm"
     if known or len(options.devices) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Values of `evaluate`'s options from keywords of Python and keys of YAML: each read by the type of its field."""
+"""Values of `evaluate`'s options from keywords and YAML, by the type of their field."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def options_by_keyword() -> Mapping[str, Declared]:
 
 
 def options_of(given: Mapping[str, object]) -> SweepOptions:
-    """Options from keywords; what is None was not given. An unknown keyword names the nearest."""
+    """None was not given; an unknown keyword names the nearest."""
     known = options_by_keyword()
     held: dict[str, Any] = {}
     for keyword, value in in_new_words(given, known.values()).items():
@@ -73,7 +73,7 @@ def kind_of(item: Declared) -> Kind:
 
 
 def with_declared_keywords(function: Callable[..., object]) -> None:
-    """Give a function that takes a model and **options the signature and help of every option of `evaluate`."""
+    """Sets signature and help for **options of `evaluate`."""
     with_keywords(function, {keyword: item for keyword, item in options_by_keyword().items() if keyword != "model"})
 
 

@@ -1,17 +1,27 @@
-"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow."""
+"""Notes before a request runs: defaults taken, and what will be slow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats, widened_formats
+from evaluator.inputs import (
+    Speculation,
+    choices_of_sizes,
+    engine_profile,
+    launchable_by,
+    list_engines,
+    slow_formats,
+    widened_formats,
+)
 from evaluator.request import SweepRequest
 from store.schema import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
 
+_SPREAD = 0.95  # of the lengths, the shortest of a client whose means are worth a word
+
 
 def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tuple[str, ...]:
-    """One line for each part of what was taken because nothing was said; none under the upstream convention."""
+    """A line a part; none under upstream's convention."""
     if options.convention == "upstream":
         return ()
     lines = (", ".join(_defaults(options, part)) for part in parts)
@@ -41,13 +51,17 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         yield f"{' and '.join(precision.weights)} weights as published{cache}"
     if options.pp_sizes is None and part.search.pp_sizes is not None:
         yield "pipeline stages too, as the weights do not fit one node"
+    if options.client_lengths is None and part.serving_model in list_engines():
+        least = engine_profile(part.serving_model).client.shortest
+        if least <= _SPREAD:
+            yield f"lengths {least:g} to 1 of these (`client_lengths`)"
     engine = part.search.engine
     if options.search is None and not (engine and _launches_none(part, engine)):
         yield f"plans that {engine} launches as one server" if engine else "every legal plan"
 
 
 def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
-    """Formats that a device computes more slowly than 16 bits, and engines that can launch none of the plans."""
+    """Formats slower than 16 bits, and engines that launch none of the plans."""
     said = [
         f"warning: {sentence}"
         for part in parts

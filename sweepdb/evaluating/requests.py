@@ -1,4 +1,4 @@
-"""Options or a sweep file into sweep requests: names resolved, every value checked. No Typer, no printing."""
+"""Options or a sweep file into checked sweep requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from evaluator.inputs import (
 from evaluator.request import NamedModel, SweepRequest, workloads_of
 from evaluator.scenario import usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import PHASES, Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
 from sweepdb.evaluating.possible import check_possible, check_search, no_device, staged_by_itself
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltRequest:
-    """The request of a command: products that one sweep evaluates, and notes that a reader should know."""
+    """Products of one sweep, and notes for readers."""
 
     parts: tuple[SweepRequest, ...]
     notes: tuple[str, ...] = ()
@@ -60,9 +61,9 @@ class BuiltRequest:
 def build_request(
     options: SweepOptions, sweep_file: Path | None, store_url: str | None, *, deployment: str | None = None
 ) -> BuiltRequest:
-    """The products of a command: several where formats follow models, serving models devices, or a file has lists.
+    """Several where formats follow models, serving models devices, or a file has lists.
 
-    `deployment` names a file that starts servers, FILE or FILE::NAME: each server is a product of its own."""
+    `deployment` is FILE or FILE::NAME: each server is a product."""
     said: tuple[str, ...] = ()
     if deployment is not None:
         if sweep_file is not None:
@@ -193,7 +194,7 @@ def _by_precision(
 
 
 def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
-    """The options a sweep file stands for; models named on the command line take the place of its own."""
+    """The command line's models replace the file's."""
     given = {"models": options.models} if options.models else {}
     return [replace(options, **{**overrides, **given}) for overrides in read_sweep_file(path)]
 
@@ -203,7 +204,7 @@ NATIVE = "NATIVE"  # the format that the weights are published in
 
 
 def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
-    """The formats that were named, else the usual ones. Experts go as the named linears, or as they are published."""
+    """As named, else usual. Experts go as named linears, or as published."""
     usual, spec = usual_precision(model.spec, convention), model.spec
     cache = (options.attention or "").partition("+")[0]
     native = linear is not None and linear.upper() == NATIVE
@@ -301,7 +302,7 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
 
 
 def _with_file_as_lengths(options: SweepOptions) -> SweepOptions:
-    """Options whose workload is a file of lengths, as the same file in place of `input_length`."""
+    """A workload that is a file of lengths becomes `input_length`."""
     if options.workload_names and options.input_length is not None:
         raise InputError("give `workload` or `input_length`, not both")
     files = [name for name in options.workload_names if Path(name).suffix in _LENGTH_FILES]

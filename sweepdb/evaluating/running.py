@@ -1,6 +1,4 @@
-"""`evaluate` as a function: keywords into a request, the request into rows, the outcome as a typed report.
-
-Requests can also be counted: what they would evaluate and store."""
+"""`evaluate` as a function; requests can also be only counted."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -20,6 +18,7 @@ from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, Rounds, SweepReport, count_probes, run_sweep, wanted_operators
 from store.errors import InputError, StoreError
+from store.light_dataclass import dataclass
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
@@ -53,7 +52,7 @@ def evaluate_requests(
     workers: Workers | None = None,
     rounds: Rounds | None = None,
 ) -> SweepReport:
-    """Run what was asked as one sweep, creating the store first where there is none; `rounds` as in run_sweep."""
+    """As one sweep; creates a missing store. `rounds` as in run_sweep."""
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         for part in parts_of(request):
@@ -74,9 +73,9 @@ def count_request(
     store_url: str | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> RequestCounts:
-    """Scenarios and probes of a request; batch ranges are worked out, nothing is evaluated or stored.
+    """Works out batch ranges; evaluates and stores nothing.
 
-    Operators that the store has are not captured again."""
+    Stored operators are not captured again."""
     planned = [one.illegal for one in planned_scenarios(request)]
     reasons = Counter(reason for reason in planned if reason is not None)
     probes = count_probes(request, _known_operators(request, store_url), on_progress)
@@ -100,7 +99,7 @@ _SAID_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(SweepReport):
-    """Counts and failures of one evaluation, and notes of what was assumed because nothing was said."""
+    """With notes of what was assumed."""
 
     notes: tuple[str, ...] = ()
 
@@ -162,7 +161,7 @@ def run_request(
     on_progress: Callable[[Progress], None],
     workers: str | None = None,
 ) -> SweepReport:
-    """Evaluate and store a request; profiles of engines that were given as files come with their held-out errors."""
+    """Held-out errors come with engine profiles given as files."""
     chosen = None if workers is None else parse_workers(workers)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
@@ -181,7 +180,7 @@ def run_request(
 
 
 def check_outcome(report: SweepReport) -> None:
-    """Refuse an outcome without a row that anybody could deploy; a share of an array may have none to evaluate."""
+    """Refuses an outcome without a deployable row; a share of an array may be empty."""
     if not report.scenarios:
         return
     if sum(failure.scenarios for failure in report.failures) == report.scenarios:
@@ -195,7 +194,7 @@ def check_outcome(report: SweepReport) -> None:
 
 
 def progress_of(progress: bool | Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """The function called as rows are stored: lines on stderr for True, nothing for False."""
+    """Lines on stderr for True, nothing for False."""
     return _Printed() if progress is True else progress or _silent
 
 

@@ -1,8 +1,8 @@
-"""Who serves, what is asked and how the server was started: engine, client, images, launch and routing of options."""
+"""Engine, client, images, launch and routing from options."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from evaluator.inputs import (
@@ -24,6 +24,7 @@ from evaluator.inputs import (
 from evaluator.serving import list_serving_models
 from queries.asking import declared, sides_of
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 LARGEST_COUNT = 1_000_000  # of seats and of waited steps
@@ -36,7 +37,7 @@ _CLIENT_KEYWORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A serving model as scenarios call it, with the engine where it is one."""
+    """As scenarios name it, with its engine, if any."""
 
     label: str
     engine: EngineProfile | None
@@ -47,7 +48,7 @@ class Serving:
 
 
 def find_serving(name: str, store_url: str | None) -> Serving:
-    """By name, as a profile's file, or as a label that this store knows (`vllm@0a239add`)."""
+    """A name, a profile's file, or a label of this store (`vllm@0a239add`)."""
     known = {_folded(each): each for each in list_serving_models()} | _CALLED
     label = known.get(_folded(name), name)
     if label in list_engines():
@@ -67,6 +68,7 @@ def find_serving(name: str, store_url: str | None) -> Serving:
         f"`serving_model={name}` is not one of {', '.join(list_serving_models())}.",
         hint="\n".join(
             (
+                "Engines and formulas:",
                 *(
                     f"{each}: {fitted_engine(each).note.replace(',', ':').partition(':')[0].rstrip('.')}."
                     for each in list_engines()
@@ -86,7 +88,7 @@ def _folded(name: str) -> str:
 
 
 def client_of(options: SweepOptions, serving: Serving) -> Client | None:
-    """The client of the engine's profile with what was named of it; None where nothing was."""
+    """The engine's usual client with what was named; None where nothing was."""
     given = {field: getattr(options, keyword) for field, keyword in _CLIENT_KEYWORDS.items()}
     named = {field: float(value) for field, value in given.items() if value is not None}
     if not named:

@@ -1,6 +1,4 @@
-"""Reads a YAML sweep file: every key an option of `evaluate`, every value of its kind, by one declaration.
-
-The JSON Schema for editors follows from the same."""
+"""Reads sweep files, whose keys are options of `evaluate`; the JSON Schema follows, too."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ _PARTS = {
 
 
 def read_sweep_file(path: Path) -> list[Overrides]:
-    """The values of a file in place of the command's options: once for each of its workloads times its precisions.
-
-    `-` is standard input."""
+    """Once for each workload and precision; `-` is standard input."""
     if str(path) == STANDARD_INPUT:
         text, where = _standard_input(), "standard input"
     else:
@@ -141,7 +137,7 @@ def _standard_input() -> str:
 
 
 def _spellings(item: Declared) -> Iterable[str]:
-    """A key is a keyword, another spelling or an old name of it, or the field's name."""
+    """Keyword, other spelling, old name, or field name."""
     return (
         item.keyword,
         *item.option.was,

@@ -1,7 +1,6 @@
-"""Every option of `evaluate`, declared once: keyword, type, unit, meaning and check.
+"""Every option of `evaluate`, declared once; command line, keywords and sweep files follow.
 
-The command line, keywords in Python and the keys of sweep files follow from these fields: a key is a field's name or
-its keyword. Values are read by sweepdb.evaluating.option_values; what they mean is sweepdb.evaluating.requests."""
+option_values reads values, requests gives them meaning (sweepdb.evaluating)."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def _each(check: Callable[[str], str | None]) -> Callable[[Sequence[str]], str |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """Options of one `evaluate`, as plain values. An empty one, or None, is left to the device, model or engine."""
+    """Plain values; empty or None is left to device, model or engine."""
 
     models: tuple[str, ...] = _served(
         (), "id, directory or config.json; several by commas", keyword="model", planned=False
@@ -97,7 +96,7 @@ class SweepOptions:
         None, "GB/s that one device reads of a remote store [default: its link to other hosts]", unit="GB/s"
     )
     max_batched_tokens: int | None = _served(
-        None, "token budget of one step of a replica [default: 8192, or the engine's]", unit="tokens",
+        None, "most tokens of one step of a replica [default: 8192, or the engine's]", unit="tokens",
         keyword="max_num_batched_tokens", was=("max_batched_tokens",),
     )  # fmt: skip
     linear: tuple[str, ...] = _weights(
@@ -153,7 +152,7 @@ class SweepOptions:
     )  # fmt: skip
     search: Search | None = _plans(
         None,
-        "which plans: launchable as one server, every legal one, or tp (seed 001's rule)"
+        "plans to try: launchable as one server, every, or tp; every legal one, tp by seed 001's rule"
         " [default: launchable; every without an engine]",
         check=one_of(*get_args(Search)),
         planned=True,
@@ -192,7 +191,7 @@ class SweepOptions:
     serving_cost_ms: float = _engine(0.0, "fixed cost of delivery, ms", keyword="serving_cost", unit="ms")
     serving_models: tuple[str, ...] = _engine(
         (),
-        "how steps become latencies: an engine (vllm, sglang, trtllm) or its FILE.yaml,"
+        "the engine: vllm, sglang, trtllm or its FILE.yaml; or formulas:"
         f" {', '.join(FORMULA_MODELS)}; several by commas [default: vllm where the device has it, else waves]",
         keyword="serving_model", also=("--engine",), planned=True,
     )  # fmt: skip
@@ -215,7 +214,7 @@ class SweepOptions:
     )  # fmt: skip
     arrivals: str | None = _arriving(
         None,
-        "simulate requests that arrive, too: poisson, constant, gamma:CV such as gamma:3, or trace:FILE",
+        "simulate arrivals: poisson, constant, gamma:3, trace:FILE; gamma:CV by its coefficient of variation",
         planned=True,
     )
     rates: tuple[float, ...] | None = _arriving(

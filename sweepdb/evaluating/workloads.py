@@ -1,4 +1,4 @@
-"""Named workloads: from lengths, distributions and traces into the store and back. No Typer, no printing."""
+"""Named workloads into the store and back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def add_workload(
     mtp_tokens: int = 0,
     mtp_acceptance: tuple[float, ...] | None = None,
 ) -> str:
-    """Store a workload under a name; of a trace its bins and its hash. Returns what was stored, in one sentence."""
+    """Of a trace its bins and hash. Returns a sentence."""
     _check_name(name)
     summary = None
     if trace is not None:

@@ -1,4 +1,4 @@
-"""`launch`: stored rows as the files that start them, and files that people start as scenarios."""
+"""`launch`: files that start stored rows, and people's files as scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that measures what a stored row predicts, and brings the result back into the store."""
+"""The script that measures a row's prediction and imports the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROMPTS_A_USER = 10  # as clients of the published points ask
 
 
 def seats_taken(commands: list[ServerCommand]) -> int:
-    """Requests that all instances hold at once: of one row all of them; of a pair those that decode."""
+    """Of a pair, those that decode."""
     last = commands[-1]
     return last.instance.concurrency * last.instances
 
@@ -52,14 +52,14 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int |
 
 
 def _formats_apart(instance: StoredInstance) -> dict[str, str]:
-    """Formats of linears and experts, where they are not one: `precision` alone would say that they are."""
+    """`precision` alone would say that linears and experts are one."""
     linear, experts = instance.precision.linear, instance.precision.experts
     apart = instance.model.routed and experts is not None and experts != linear
     return {"linear_format": linear, "experts_format": str(experts)} if apart else {}
 
 
 def benchmark_script(commands: list[ServerCommand], users: int) -> str:
-    """bench.sh: the row's lengths and so many requests in flight against a running deployment, by a client of three."""
+    """bench.sh: the row's lengths and concurrency, by one of three clients."""
     instance = commands[-1].instance
     asked = _asked(commands, users)
     bins = (
@@ -107,7 +107,7 @@ echo "      sweepdb validate"
 
 
 def ladder_script(users: Sequence[int]) -> str:
-    """ladder.sh: one started server measured at several numbers of users, in the order in which they are worth it."""
+    """ladder.sh: one server at several concurrencies, the worthiest first."""
     return f"""#!/usr/bin/env bash
 # Measures a started server at each of these numbers of users at once; every result is worth an import by itself.
 set -euo pipefail
@@ -143,7 +143,7 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """Requests of a benchmark: users at once, and lengths that are spread evenly around their means."""
+    """Concurrency, and lengths spread evenly around their means."""
 
     users: int
     prompt: float  # of text
@@ -172,7 +172,7 @@ def _image_tokens(instance: StoredInstance) -> int:
 
 
 def _images_of_vllm(images: Images | None) -> dict[str, str | _Variable | None]:
-    """The data set, with images of one size where the row has some."""
+    """Images of one size, where the row has some."""
     if images is None:
         return {"--dataset-name": "random"}
     return {
@@ -260,7 +260,7 @@ def _aiperf(instance: StoredInstance, asked: _Asked) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """The value of a variable of the script, with what stands before and after it."""
+    """A variable's value, with what stands around it."""
 
     name: str
     before: str = ""
@@ -285,6 +285,6 @@ _LOAD: Mapping[str, None] = {'"${load[@]}"': None}  # two words, as the script h
 
 
 def _or_else(variable: str, value: str) -> str:
-    """A variable of the shell, or a value where it is not set: in double quotes a value with signs would be run."""
+    """Double quotes would run a value with signs."""
     quoted = shlex.quote(value)
     return f'"${{{variable}:-{value}}}"' if quoted == value else f"${{{variable}:-{quoted}}}"

@@ -1,8 +1,7 @@
-"""A launched deployment as its client sees it: rate, users and times of requests of the client's mean length.
+"""A launched deployment as its client sees it, at mean lengths.
 
-An instance that does both is stored for requests of nominal length; a pair is joined from a row of each side in closed
-form (evaluator.serving.pairs), as answers about pairs are (queries/waits.sql). expected.json of a folder that `launch`
-wrote keeps them: what runs there, and how a measurement of it is stated."""
+Aggregated rows are stored for nominal lengths; pairs join a row of each pool in closed form (evaluator.serving.pairs,
+queries/waits.sql). expected.json keeps them."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _Values = Mapping[str, str | int | float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedRole:
-    """One side of what was launched."""
+    """One pool."""
 
     role: Role
     probe: str
@@ -63,7 +62,7 @@ def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
 
 
 def deployed(folder: Path) -> Mapping[str, float]:
-    """Users and mean lengths that a client asks what a folder starts; nothing where no expectation is known."""
+    """Concurrency and mean lengths; nothing without an expectation."""
     return {
         name: float(value)
         for name, value in (_read(folder).get(DEPLOYMENT) or {}).items()
@@ -72,7 +71,7 @@ def deployed(folder: Path) -> Mapping[str, float]:
 
 
 def launched_as(path: Path) -> _Values | None:
-    """Facts of whatever a launched folder, or a file of results in one, was measured on; None elsewhere."""
+    """Facts of a launched folder, or of one around a result; None elsewhere."""
     if (path / EXPECTED).is_file():
         return _stated(path)
     above = [one for one in path.parents[:3] if (one / EXPECTED).is_file()]
@@ -108,7 +107,7 @@ def _read(folder: Path) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeDeployment:
-    """Numbers that the benchmark of a deployment should measure: means over requests of these mean lengths."""
+    """Means that its benchmark should measure."""
 
     users: int
     input_length: float
@@ -126,9 +125,9 @@ def mean_share(instance: StoredInstance) -> float:
 
 
 def whole_deployment(commands: Sequence[ServerCommand], location: StoreLocation) -> WholeDeployment | None:
-    """The expectations of one row's instances, or of a pair's.
+    """One row's instances, or a pair's.
 
-    None where formulas evaluated the sides of a pair, or where nobody stored what one prompt alone takes."""
+    None under formulas, or without a stored single prompt."""
     if len(commands) == 1:
         return _of_instances(commands[0])
     return _of_pair(commands[0], commands[1], location)
@@ -197,7 +196,7 @@ _LONE = ("ttft_ms", "makespan_ms", "prompt_service_ms", "kv_bytes_per_request")
 
 
 def _lone_prompt(instance: StoredInstance, location: StoreLocation) -> dict[str, float] | None:
-    """The times of one prompt alone, of the prefill row at batch size 1 of the same plan."""
+    """From the plan's prefill row at batch size 1."""
     reference = f"{instance.probe.partition(':')[0]}:1"
     try:
         columns, row = find_probe(location, reference)

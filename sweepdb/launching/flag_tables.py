@@ -1,4 +1,4 @@
-"""Flags of serving engines by version, as their own parsers have them (`python -m tools.engine_flags`)."""
+"""Engines' flags by version, from their parsers (`python -m tools.engine_flags`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "flags"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag: its names, what kind of value it takes, and which values where these are few."""
+    """Names, kind of value, and choices."""
 
     names: tuple[str, ...]
     takes: str  # nothing, int, float, str, text (JSON or a type of the engine's own); with s: several
@@ -38,8 +38,6 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagTable:
-    """The flags of one engine in one version."""
-
     engine: str
     version: str
     flags: Mapping[str, Flag]  # by every name

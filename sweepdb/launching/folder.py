@@ -1,4 +1,4 @@
-"""The folder that starts a stored row: scripts, settings, manifests, a benchmark, and what was predicted.
+"""Files that start a stored row, measure it, and say what was predicted.
 
 The same row and versions give the same bytes."""
 
@@ -47,7 +47,7 @@ _ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Files that were written, and what a reader should know before starting them."""
+    """Files, and what to know before starting."""
 
     folder: Path
     files: tuple[str, ...]
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRows:
-    """Rows to start: one, or a prefill and a decode row with their instances."""
+    """One row, or a prefill and a decode row with instances."""
 
     probes: tuple[str, ...]
     counts: tuple[int, ...]
@@ -74,9 +74,9 @@ def write_launch(
     draft_model: str | None = None,
     ladder: Sequence[int] = (),
 ) -> Written:
-    """Write what starts a stored row, or a prefill and a decode row with their instances (4P1D). Evaluates nothing.
+    """A row, or a prefill and a decode row with instances (4P1D). Evaluates nothing.
 
-    A `ladder` of users is measured one after the other by a script of its own."""
+    A `ladder` gets a script of its own."""
     files, not_set = launch_files(
         rows, engine=engine, engine_version=engine_version, target=target, store=store, draft_model=draft_model,
         ladder=ladder,
@@ -95,7 +95,7 @@ def launch_files(
     draft_model: str | None = None,
     ladder: Sequence[int] = (),
 ) -> tuple[Files, tuple[str, ...]]:
-    """The files of `write_launch` by name, and what no flag of theirs says."""
+    """By name, with what no flag says."""
     asked = read_rows(rows)
     if target not in TARGETS:
         raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
@@ -134,9 +134,9 @@ def _started_files(commands: list[ServerCommand], target: str) -> Files:
 
 
 def read_rows(rows: str | Sequence[str]) -> AskedRows:
-    """References as they are typed: PROBE, `2x PROBE` or `PROBE 2`, or PREFILL DECODE with their instances.
+    """PROBE, `2x PROBE`, `PROBE 2`, or PREFILL DECODE with instances.
 
-    Colons join them as well."""
+    Colons join them, too."""
     words = [rows] if isinstance(rows, str) else list(rows)
     typed = " ".join(words).split()
     if typed and (several := _SEVERAL.match(typed[0])) is not None:  # 2x PROBE, or 2xPROBE
@@ -241,7 +241,7 @@ def _expected(
 
 
 def _outside(instance: StoredInstance) -> dict[str, dict[str, float]]:
-    """Shares of prompts outside the devices, by keywords of `evaluate`; nothing where there are none."""
+    """As keywords of `evaluate`."""
     found: dict[str, float] = {}
     for tier in instance.workload.tiers:
         found[f"{tier.name}_hit_rate"] = tier.hit_rate

@@ -1,9 +1,9 @@
-"""A deployment as manifests: Docker Compose, Kubernetes, Helm values of llm-d, objects of KServe and NVIDIA Dynamo.
+"""Docker Compose, Kubernetes, Helm values of llm-d, KServe and NVIDIA Dynamo.
 
-Sources of the forms: compose-spec.io; kubernetes.io/docs/reference (Deployment, Service); the schemas of the
-llm-d-modelservice chart 0.4.12 and of KServe v1alpha2, which tests validate against; docs.nvidia.com/dynamo, Kubernetes
-API (nvidia.com/v1beta1), multinode deployments, compatibility by version. A graph of Dynamo has a frontend and a
-component a role, with flags of the engine that a release brings; the operator adds what differs from host to host."""
+Sources: compose-spec.io; kubernetes.io/docs/reference (Deployment, Service); schemas of the llm-d-modelservice chart
+0.4.12 and of KServe v1alpha2, which tests validate against; docs.nvidia.com/dynamo, Kubernetes API
+(nvidia.com/v1beta1), multinode deployments, compatibility by version. Dynamo has a frontend and a component a role;
+its operator adds what differs by host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Manifest = Mapping[str, object]
 
 
 class _Plain(yaml.SafeDumper):
-    """YAML without references: what stands in two places is written twice."""
+    """YAML without references."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  the interface of the dumper
         return True
@@ -133,7 +133,7 @@ def _token() -> Manifest:
 
 
 def _args(command: ServerCommand) -> list[str]:
-    """The engine's flags as the component takes them: no port of its own, and the role by name."""
+    """No port of its own, and the role by name."""
     model = command.instance.model_name
     apart = ["--disaggregation-mode", command.role] if command.role != "server" else []
     if command.engine == "trtllm":

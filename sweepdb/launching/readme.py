@@ -1,4 +1,4 @@
-"""README.md of a folder of `launch`: what runs where, how it starts and is measured, which flags are of the row."""
+"""README.md of a launch folder: what runs where, starting, measuring, the row's flags."""
 
 from __future__ import annotations
 

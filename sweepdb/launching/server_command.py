@@ -160,7 +160,10 @@ def _of_formats(instance: StoredInstance) -> Iterator[str]:
     precision, model = instance.precision, instance.model
     native = model.native_linear
     if precision.linear.upper() != native.upper():
-        yield f"weights in {precision.linear}: the model is published in {native}"
+        yield (
+            f"weights in {precision.linear}: the model is published in {native}; serve a checkpoint in that format, or"
+            " what the engine quantises as it loads"
+        )
     for part, form, own in (
         ("what mixes tokens", precision.mixers, model.native_mixers),
         ("the vocabulary head", precision.head, model.native_head),

@@ -1,6 +1,6 @@
 """Several servers as one deployment, of one row or of a pair: a script that starts those of a host, and their router.
 
-Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for prefill and decode apart alone, so
+Routers are the engines' own: vllm-router and SGLang's. TensorRT-LLM brings one for disaggregated serving alone, so
 nginx stands before its servers. Requests go round, as the prediction spreads them."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A stored row as flags of SGLang.
+"""A stored row as SGLang's flags.
 
-Source: the engine's parser (flags), and its documents on server arguments and disaggregation, docs.sglang.io."""
+Source: its parser, and docs.sglang.io on server arguments and disaggregation."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ ENCODER_PORT = 8300
 
 
 def sglang_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
-    """The command of one server. Its tensor group counts the devices of attention replicas, too; so do its batch and
-    its token budget, which it divides among them."""
+    """Its tensor group counts attention replicas' devices, and divides batch and token budget among them."""
     check_launchable("sglang", instance)
     table = flag_table("sglang", version)
     plan, workload, routed = instance.plan, instance.workload, instance.model.routed
@@ -109,7 +108,7 @@ def _add_images(flags: Flags, workload: Workload) -> None:
 
 
 def _add_encoders(flags: Flags, number: int) -> None:
-    """Encoders beside the instance, by the names of their hosts: docs.sglang.io, EPD Disaggregation."""
+    """By their hosts' names: docs.sglang.io, EPD Disaggregation."""
     if number:
         flags.add("--language-only")
         flags.add("--encoder-urls", " ".join(f"http://{name}:{port}" for name, port in encoder_places(number)))
@@ -146,7 +145,7 @@ def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
 
 
 def _add_tiers(flags: Flags, names: list[str]) -> None:
-    """Caches outside the devices; how large, the engine's own ratio to the devices' cache says."""
+    """Their size is the engine's own ratio to the devices' cache."""
     if names:
         flags.add("--enable-hierarchical-cache")
     if {"ssd", "remote"} & set(names):

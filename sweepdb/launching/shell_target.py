@@ -1,7 +1,7 @@
-"""A deployment as shell scripts: one for each role and host, and each engine's own router in front of the instances.
+"""Shell scripts by role and host, and the engine's router.
 
-Values are quoted once, for the shell. Sources: nvidia.github.io/TensorRT-LLM, trtllm-serve (the launcher over hosts,
-and its router); docs.sglang.io, router; github.com/vllm-project/router."""
+Values are quoted once. Sources: nvidia.github.io/TensorRT-LLM, trtllm-serve; docs.sglang.io, router;
+github.com/vllm-project/router."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _encoder_script(command: ServerCommand) -> str:
 
 
 def scripts_of(command: ServerCommand) -> int:
-    """One a host, but for TensorRT-LLM, whose launcher starts all ranks from one place."""
+    """One a host; TensorRT-LLM starts all ranks from one place."""
     return 1 if command.engine == "trtllm" else max(command.instance.nodes, 1)
 
 
@@ -51,7 +51,7 @@ def script_name(command: ServerCommand, host: int) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value for the shell; the address of the first host is a variable of the caller."""
+    """The first host's address is the caller's variable."""
     if "${MASTER_ADDR}" in value:
         return f'"{value}"'
     return shlex.quote(value)
@@ -128,7 +128,7 @@ _PLACES = "router.yaml"
 
 
 def router_files(commands: list[ServerCommand]) -> Files:
-    """The script of a router, and what it reads; nothing for one instance, or where its engine brings no router."""
+    """Nothing for one instance, or without a router of the engine's."""
     if commands[0].several:
         return server_router(commands[0])
     write = _ROUTERS.get(commands[0].engine)
@@ -136,7 +136,7 @@ def router_files(commands: list[ServerCommand]) -> Files:
 
 
 def _addresses(commands: list[ServerCommand]) -> Iterator[tuple[ServerCommand, str, int]]:
-    """Every instance with its address, known on one host, and the port by which SGLang's sides find each other."""
+    """With addresses on one host, and the port by which SGLang's pools meet."""
     known = on_a_host(commands)
     for one in commands:
         for number in range(one.instances):

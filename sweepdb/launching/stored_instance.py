@@ -1,4 +1,4 @@
-"""A stored row as what a server of it needs: model, split, limits of a batch, memory, and what was predicted."""
+"""A stored row as its server needs it: model, split, batch limits, memory, prediction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SPARE_TOKENS, _BLOCK_TOKENS = 32, 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInstance:
-    """One stored row, restored."""
+    """Restored."""
 
     probe: str
     scenario: Scenario
@@ -70,7 +70,7 @@ class StoredInstance:
 
     @property
     def devices_a_node(self) -> int:
-        """Devices that one host holds: the innermost extent of the interconnect."""
+        """The interconnect's innermost extent."""
         return int(self.scenario.device.grid[-1])
 
     @property
@@ -79,10 +79,9 @@ class StoredInstance:
 
     @property
     def requests_a_replica(self) -> int:
-        """Most requests in flight in one replica, over its pipeline stages.
+        """In flight, over pipeline stages.
 
-        A pair's prefill row is of a lone prompt, and its servers are predicted to fill their steps where prompts wait:
-        they let in as many as fill a step, and one whose keys and values are being fetched."""
+        A prefill server lets in as many as fill a step, and one whose keys are being fetched."""
         seats = self.batch_size
         if self.scenario.phase == "prefill" and self.engine is not None:
             # Steps of 4,096 tokens and prompts of 1,000: five fill one, and one is fetched.
@@ -103,7 +102,7 @@ class StoredInstance:
 
     @property
     def context_tokens(self) -> int:
-        """The longest request that a server lets in: with room for a chat template and lengths that clients spread."""
+        """With room for a chat template and spread lengths."""
         # 1,000 + 100 tokens: 1,132, in whole blocks of 64 1,152.
         return -(-(self.longest_tokens + _SPARE_TOKENS) // _BLOCK_TOKENS) * _BLOCK_TOKENS
 
@@ -121,17 +120,16 @@ class StoredInstance:
         return _whole(self.values["kv_bytes_per_request"])
 
     def bytes_of(self, *parts: str) -> int:
-        """Bytes of parts of the fullest device's memory: weight, kv_cache, activation, device_memory."""
+        """weight, kv_cache, activation or device_memory, on the fullest device."""
         return sum(int(self.predicted[f"{part}_bytes"]) for part in parts)
 
 
 def read_instance(
     location: StoreLocation, reference: str, draft_model: str | None = None, *, fitting: bool = True
 ) -> StoredInstance:
-    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched (`fitting`).
+    """By reference (a1b2c3d4:175). `fitting`: it must fit its device.
 
-    `draft_model` is the id or folder of a draft that stands beside the model: a row knows its shape and its gains, and
-    the id of one that comes with the program."""
+    `draft_model` is a draft's id or folder: rows know its shape and gains, and ids of shipped ones."""
     columns, row = find_probe(location, reference)
     values = dict(zip(columns, row, strict=True))
     parsed = parse_reference(reference)
@@ -161,7 +159,7 @@ def read_instance(
 
 
 def _published(model: ModelSpec, name: str) -> ModelSpec:
-    """A model with the formats that a checkpoint of the catalogue is published in; rows know its shape alone."""
+    """Formats of a catalogue checkpoint; rows know shapes alone."""
     known = catalogued_model(name)
     if known is None:
         return model
@@ -176,7 +174,7 @@ def _published(model: ModelSpec, name: str) -> ModelSpec:
 
 
 def _launched_name(name: str, model: ModelSpec, draft_model: str | None) -> str:
-    """The model's own name: a row names it with its draft, MODEL+DRAFT."""
+    """Without the draft of MODEL+DRAFT."""
     if model.drafts_apart and draft_model is None:
         raise InputError(
             f"{name} drafts with a model of its own, whose place no row knows", hint="`draft_model`: its id or folder"

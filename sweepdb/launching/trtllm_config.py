@@ -1,7 +1,6 @@
-"""A stored row as the YAML of settings that `trtllm-serve` reads.
+"""A stored row as `trtllm-serve`'s YAML.
 
-Source: keys of the LLM API, nvidia.github.io/TensorRT-LLM/llm-api/reference.html, of the versions named below; its
-parser runs with a GPU alone."""
+Source: LLM API, nvidia.github.io/TensorRT-LLM/llm-api/reference.html; its parser needs a GPU."""
 
 from __future__ import annotations
 

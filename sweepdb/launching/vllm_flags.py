@@ -1,6 +1,6 @@
-"""A stored row as flags of vLLM.
+"""A stored row as vLLM's flags.
 
-Source: the engine's parser, and its documents on parallelism and disaggregation, docs.vllm.ai/en/latest/serving."""
+Source: its parser, and docs.vllm.ai/en/latest/serving."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
 
 
 def _add_micro_batches(flags: Flags, plan: Plan, role: Role) -> None:
-    """Halves of a batch, and kernels that exchange the rows of one beside the products of the other."""
+    """Kernels exchange one half's rows beside the other's products."""
     if plan.micro_batches > 1:
         flags.add("--enable-dbo")
         flags.add("--all2all-backend", "deepep_high_throughput" if role == "prefill" else "deepep_low_latency")

@@ -1,4 +1,4 @@
-"""Measured points: kept, compared with predictions, fitted to."""
+"""Measured points: kept, compared, fitted to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of measured points side by side, without a store: one row a setting and metric, differences in percent."""
+"""Files of measured points side by side, without a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Asked = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One file or folder: what all its points were measured on, and how many there are."""
+    """A file or folder: what its points ran on, and how many."""
 
     name: str
     points: int
@@ -35,7 +35,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesCompared:
-    """A table of sides, the first of which the others are held against."""
+    """The first side is the reference."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
@@ -45,7 +45,7 @@ class FilesCompared:
 
 @dataclass(slots=True, kw_only=True)
 class _Setting:
-    """Something that was asked of something that serves, with the values of each metric by side."""
+    """Load and server, with each metric's values by side."""
 
     facts: tuple[object, ...]
     asked: Asked
@@ -54,10 +54,10 @@ class _Setting:
 
 
 def compare_files(paths: Sequence[Path]) -> FilesCompared:
-    """Hold files or folders of results against the first of them.
+    """Against the first.
 
-    Settings meet by lengths and load, within 2 % since many clients count them. What served is part of a setting where
-    it differs within a side; else it says what the side is. Of repeated runs the median counts."""
+    Settings match by lengths and load within 2 %, since clients count them. What served is part of a setting where it
+    differs within a side. Repeated runs count by their median."""
     names = [str(path) for path in paths]
     if len(names) < 2:
         raise InputError("compare needs two files or folders", hint="sweepdb compare before.json after.json")
@@ -112,7 +112,7 @@ def _same(points: Sequence[Facts], varying: Sequence[str]) -> Facts:
 
 
 class _Settings:
-    """Settings as they are met; one that is near to an earlier one is that one."""
+    """A setting near to an earlier one is that one."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], list[_Setting]] = defaultdict(list)

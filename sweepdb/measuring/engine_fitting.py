@@ -1,4 +1,4 @@
-"""Fit an engine profile to measured serving points, and keep it. No Typer, no printing; fitting: evaluator."""
+"""Fits an engine to measured points and keeps it; the fit is evaluator's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENGINE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFit:
-    """A fit that was written to a file and stored."""
+    """Written and stored."""
 
     fit: OwnFit
     output: Path
@@ -56,7 +56,7 @@ class KeptFit:
         return label_of_engine(self.fit.profile)
 
     def rows(self) -> list[list[object]]:
-        """Errors before, in sample and held out, in the order of ENGINE_COLUMNS."""
+        """Errors before, in sample and held out, as ENGINE_COLUMNS."""
         return [
             [metric, stage, one.rows, one.median_ape, one.mean_ape, one.p90_ape, one.bias, self._converged(stage)]
             for (metric, stage), one in self.fit.figures.items()
@@ -79,11 +79,10 @@ def fit_serving(
     *,
     only: Sequence[str] = (),
 ) -> KeptFit:
-    """Fit an engine to measured points: `engine` is a name, or a profile's file to start from.
+    """`engine` is a name, or a profile's file to start from; by default the only one measured.
 
-    By default it is the only engine measured. The points are those of `files`, which are imported too, or else all that
-    the store holds. Only points with every text of `only` in their device, model or engine version count. No file is
-    ever written over."""
+    Points are those of `files`, imported too, or all stored, with every text of `only` in device, model or engine
+    version. Overwrites no file."""
     start = None if engine is None or engine in list_engines() else _start_from_file(engine)
     location = parse_url(store_url)
     found = read_files(files) if files else None
@@ -132,10 +131,10 @@ def _source(fit: OwnFit) -> str:
 
 
 def expected_of(fit: OwnFit) -> dict[str, object]:
-    """The error that answers under the profile state: that of the points held out of it, by metric.
+    """Of held-out points, by metric.
 
-    An end-to-end time follows from both latencies of a point. Worked: 100 ms and 10 ms a token over 11 tokens are 200
-    ms; predicted 110 and 9 ms they are 200 as well: errors of 10 % and -10 % make one of 0 %."""
+    End-to-end follows from both latencies: 100 ms and 10 ms a token over 11 tokens are 200 ms; predicted 110 and 9 ms
+    they are 200 as well, so errors of 10 % and -10 % make 0 %."""
     by_metric: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for deployment, record, errors in zip(fit.points.deployments, fit.points.records, fit.held_out, strict=True):
         measured = central_metrics(record.metrics)
@@ -157,7 +156,7 @@ def expected_of(fit: OwnFit) -> dict[str, object]:
 
 
 def keep_given_profile(path: Path, store_url: str | None) -> None:
-    """Keep the held-out errors that come with a profile's file, so that answers under it show them in this store."""
+    """Keeps its held-out errors, so that answers show them."""
     given = engine_from_file(path)
     if given.expected:
         create_if_missing(parse_url(store_url))

@@ -1,4 +1,4 @@
-"""Validating and calibrating as functions of Python: plain arguments in, typed reports out, nothing printed."""
+"""Validating and calibrating as Python functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_S = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCalibration:
-    """A fit of a device that was written to a file and stored."""
+    """Written and stored."""
 
     fit: Calibrated
     output: Path
@@ -61,7 +61,7 @@ def validated(
     on_progress: Progress | None = None,
     on_kept: Progress | None = None,
 ) -> tuple[Validation, Kept]:
-    """Predict the points of files, or every stored one, and compare; with what was kept of that."""
+    """Of files, or all stored; with what was kept."""
     evaluating = None if workers is None else parse_workers(workers)
     chosen = None if engine is None else engine_named(engine, store)
     found = read_files(paths) if paths else None

@@ -1,4 +1,4 @@
-"""Fit a device profile to measured kernels, keep fit and measurements. No Typer, no printing; fitting: evaluator."""
+"""Fits a device to measured kernels and keeps it; the fit is evaluator's."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """A profile with its fit, and the measurements it was fitted to."""
+    """With its fit and measurements."""
 
     profile: DeviceProfile
     calibration: Calibration
     tables: tuple[KernelTable, ...]
 
     def rows(self) -> list[list[object]]:
-        """Errors over the held-out rows of each kernel, in the order of KERNEL_COLUMNS."""
+        """Held-out errors by kernel, as KERNEL_COLUMNS."""
         return [
             [
                 name,
@@ -132,7 +132,7 @@ def profile_yaml(profile: DeviceProfile) -> str:
 
 
 def _as_parquet(tables: Sequence[KernelTable]) -> bytes:
-    """All kinds in one Parquet table: a column `kind`, the columns of every kind, NULL where a kind has none."""
+    """All kinds in one table with a column `kind`, NULL where a kind has no such column."""
 
     with tempfile.TemporaryDirectory() as folder, in_memory() as connection:
         files = [str(path) for path in write_tables(tables, Path(folder))]

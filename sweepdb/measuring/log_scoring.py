@@ -1,6 +1,4 @@
-"""Logs of measured requests: beside their replays, and the share of their requests that met limits.
-
-Of a replay: percentiles, and the distance of the distributions."""
+"""Logs of measured requests: beside simulations, and shares within limits."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ Replaying = Callable[[Sequence[MeasuredLog], LookUp], Sequence[PlayedLog]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """One metric of a log replayed: percentiles measured and played, and the largest distance of the distributions."""
+    """One metric: percentiles measured and simulated, and the largest distance of distributions."""
 
     point: str
     metric: str
@@ -47,8 +45,7 @@ def replays(
     captured: LookUp,
     play: Replaying = replayed_all,
 ) -> tuple[tuple[Replay, ...], tuple[Exclusion, ...]]:
-    """Every log of a predicted point, replayed, and those that cannot be, by rule. `seats` as stated; `play` says
-    where."""
+    """Replays, and logs excluded by rule. `seats` as stated; `play` says where."""
     found: list[Replay] = []
     left_out: dict[str, int] = {}
     asked = [
@@ -96,7 +93,7 @@ def largest_distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conforming:
-    """The requests of one log within limits; one that failed meets none. Rates are of the run's whole time."""
+    """One log; failed requests meet no limit. Rates are of the whole run."""
 
     log: str
     requests: int

@@ -1,4 +1,4 @@
-"""Runs of the store as they are compared: the setting of each in words, its metrics by our names, and its time."""
+"""Stored runs for comparison: setting, metrics by our names, time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluator.ledger import central_metrics
+from queries.measured_rows import met
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,10 +43,13 @@ class MeasuredRun(NamedTuple):
 
 
 def measured_runs(connection: StoreConnection, model: str | None, device: str | None) -> list[MeasuredRun]:
-    """Every measured run of models and devices with these texts in their names, the oldest first."""
+    """The oldest first; texts are parts of names."""
     answer = connection.execute(_RUNS, {"model": model, "device": device})
     names = [column[0] for column in answer.description]
-    return [_run(dict(zip(names, row, strict=True))) for row in answer.fetchall()]
+    rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+    meant = met((row["input_length"], row["output_length"]) for row in rows)
+    return [_run({**row, "input_length": prompt, "output_length": answer_length})
+            for row, (prompt, answer_length) in zip(rows, meant, strict=True)]  # fmt: skip
 
 
 def no_runs() -> InputError:
@@ -67,7 +71,7 @@ def _run(row: Mapping[str, Any]) -> MeasuredRun:
 
 
 def _named(row: Mapping[str, Any]) -> str:
-    """A setting in words: what is not known is left out."""
+    """Unknown parts are left out."""
     given = {name: f"{row[name]:g}" if isinstance(row[name], float) else row[name] for name in _SETTING}
     text = " ".join(str(given.pop(name)) for name in ("model", "device", "engine", "mode") if given[name] is not None)
     lengths = [given.pop(name) for name in ("input_length", "output_length")]

@@ -1,4 +1,4 @@
-"""Files of measured points into the store, the stored ones as rows, and the new file of a fitted profile."""
+"""Files of measured points into the store and back as rows."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from evaluator.ledger import (
     with_stated,
 )
 from queries.connect import connect
+from queries.measured_rows import runs_meet
 from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.location import parse_url
@@ -37,11 +38,11 @@ from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
     "measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
-    "output_length", "concurrency", "metrics", "source", "source_format",
+    "output_length", "concurrency", "request_rate", "metrics", "source", "source_format",
 )  # fmt: skip
 _LISTED = """
     SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
-        output_length, concurrency, metrics, source, source_format, count(*) OVER () AS points
+        output_length, concurrency, request_rate, metrics, source, source_format, count(*) OVER () AS points
     FROM measurement
     WHERE ($model IS NULL OR contains(lower(model), lower($model)))
         AND ($device IS NULL OR contains(lower(device), lower($device)))
@@ -74,7 +75,7 @@ _SETTINGS = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFiles:
-    """The points that some files hold, each once, and the problems of what could not be read."""
+    """Each point once, and problems of what could not be read."""
 
     records: Sequence[MeasurementRecord]
     problems: tuple[Problem, ...]
@@ -95,8 +96,9 @@ class Imported:
 
 
 def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequence[str] = ()) -> ReadFiles:
-    """Every point of files and folders, with what is stated where they lack it. A folder that `launch` wrote states it
-    by itself. A bad line is a problem, and so is a bad file beside good ones."""
+    """Adds what is stated where points lack it; launch folders state it themselves.
+
+    A bad line is a problem, and so is a bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
     logs: dict[str, MeasuredRequests] = {}
     found: list[Sequence[MeasurementRecord]] = []
@@ -184,7 +186,7 @@ def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
 
 
 def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
-    """Why points correct no answers: of the first ones that differ, since names are matched for each."""
+    """Reasons of the first points that differ, since names are matched for each."""
     from sweepdb.own_runs import point_or_reason
 
     reasons: Counter[str] = Counter()
@@ -197,7 +199,7 @@ def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
 
 
 def _contradicts_itself(one: MeasurementRecord) -> str | None:
-    """Whether rate and times of a closed loop cannot be of the users it states."""
+    """A closed loop's rate and times do not fit its concurrency."""
     running = requests_running(one.metrics, one.output_length)
     if running is None or not one.concurrency or one.request_rate is not None:
         return None
@@ -238,14 +240,14 @@ def _read(path: Path, *, among: int) -> ReadResult:
 def import_measurements(
     paths: Sequence[Path], store_url: str | None, stated: Stated | None = None, tags: Sequence[str] = ()
 ) -> Imported:
-    """Read files and store what is new; what a file held before and holds no more is replaced."""
+    """Stores what is new, replaces what a file holds no more."""
     with _without_search_for_cycles():
         return _imported(paths, store_url, stated, tags)
 
 
 @contextmanager
 def _without_search_for_cycles() -> Iterator[None]:
-    """A million lines are many million tuples, and none of them is in a cycle: looking takes a sixth of an import."""
+    """Millions of tuples without cycles: looking for them takes a sixth of an import."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -271,7 +273,7 @@ def _imported(paths: Sequence[Path], store_url: str | None, stated: Stated | Non
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Tags, one or several parted by commas each."""
+    """Commas separate."""
     named = tuple(one.strip() for tag in tags for one in tag.split(","))
     for one in named:
         if not one or len(one) > _LONGEST_TAG or not one.isprintable():
@@ -291,9 +293,9 @@ def listed_measurements(
     tag: str | None = None,
     most: int | None = None,
 ) -> tuple[list[tuple[object, ...]], int]:
-    """Stored points in the order of MEASUREMENT_COLUMNS, at `most` so many, and how many there are.
+    """As MEASUREMENT_COLUMNS, and how many there are.
 
-    A filter is a part of the text, or the name of a format."""
+    Filters are parts of texts, or a format's name."""
     filters = {"model": model, "device": device, "source": source, "tag": tag}
     with connect(store_url) as connection:
         rows = connection.execute(_LISTED, {**filters, "most": most}).fetchall()
@@ -303,14 +305,16 @@ def listed_measurements(
 def measured_settings(
     store_url: str | None, *, model: str | None = None, device: str | None = None, most: int | None = None
 ) -> tuple[list[tuple[object, ...]], int]:
-    """Settings that were measured, in the order of SETTING_COLUMNS: medians and spreads of their runs; and how many."""
+    """As SETTING_COLUMNS: medians and spreads of runs; and how many."""
     with connect(store_url) as connection:
-        rows = connection.execute(_SETTINGS, {"model": model, "device": device, "most": most}).fetchall()
+        connection.provide({"measured_setting"})
+        with runs_meet(connection.duckdb):
+            rows = connection.execute(_SETTINGS, {"model": model, "device": device, "most": most}).fetchall()
     return [row[:-1] for row in rows], int(rows[0][-1]) if rows else 0
 
 
 def place_of(source: str) -> list[str | int]:
-    """A file and line as something to sort by: line 10 comes after line 9."""
+    """Sorts line 10 after line 9."""
     return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", source))]
 
 

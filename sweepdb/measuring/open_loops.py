@@ -1,6 +1,6 @@
-"""Measured points that state a rate of requests in place of users, beside stored loads at that rate, or simulated.
+"""Points with a request rate, beside loads stored or simulated at that rate.
 
-Means are compared with means, medians with medians where there is no mean."""
+Means beside means, else medians."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LOADS = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRate:
-    """The mean of a measured latency beside that of loads, on a line between the rates played around it."""
+    """Measured and simulated mean, on a line between neighbouring rates."""
 
     point: str
     metric: str
@@ -90,7 +90,7 @@ def compared_at_rates(
 
 
 def _is_open(record: MeasurementRecord) -> bool:
-    """Whether nothing but its users is missing."""
+    """Only its concurrency is missing."""
     if record.concurrency or not record.request_rate:
         return False
     try:
@@ -101,7 +101,7 @@ def _is_open(record: MeasurementRecord) -> bool:
 
 
 def _of_point(record: MeasurementRecord, transaction: ReadTransaction, captured: LookUp | None) -> Iterator[AtRate]:
-    """A point beside loads at its rate, simulated where none are stored. Raises Unmatched where it cannot be."""
+    """Simulated where not stored. Raises Unmatched."""
     rate, deployment = record.request_rate or 0.0, deployment_of(replace(record, concurrency=1.0))
     measured = dict(_measured(record.metrics))
     if deployment.mode != "aggregated" or not measured:
@@ -155,7 +155,7 @@ def _seats(record: MeasurementRecord) -> int | None:
 
 
 def _measured(metrics: Mapping[str, float]) -> Iterator[tuple[str, tuple[str, float]]]:
-    """(metric, (statistic, value)) of each latency: its mean, or its median where there is none."""
+    """(metric, (statistic, value)): mean, or else median."""
     for metric, (means, median) in _METRICS.items():
         value = next((metrics[name] for name in means if metrics.get(name)), None)
         if value is not None:

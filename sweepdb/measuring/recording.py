@@ -1,4 +1,4 @@
-"""Keeps comparisons: the scenarios that were compared, their probes, and the signed errors of these probes."""
+"""Keeps comparisons: scenarios, probes, and signed errors."""
 
 from __future__ import annotations
 
@@ -84,11 +84,10 @@ def compare_and_keep(
     on_kept: Progress = lambda _done, _all: None,
     workers: Workers | None = None,
 ) -> tuple[Validation, Kept]:
-    """Compare records, or every stored point where none are given.
+    """Of records, or of every stored point.
 
-    Records are stored on the way, as those of `files`, with the logs of `requests`. The errors are kept, but for what
-    an `engine` of the caller's own predicts: the ledger is about what is shipped. `workers` evaluate, or say which
-    share of the points is compared."""
+    Records are stored as those of `files`, with logs of `requests`. Errors under the caller's own `engine` are not
+    kept: the ledger is about what ships. `workers` evaluate, or name a share."""
     evaluate, mine = (evaluated_or_why, None) if workers is None else comparing_by(workers)
     if records is not None:
         create_if_missing(parse_url(store_url))
@@ -117,14 +116,14 @@ def compare_and_keep(
 
 
 def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
-    """Of two equal points the first counts: the same one from files and from the store."""
+    """The first of equal points counts, from files as from the store."""
     return place_of(record.source), record.key
 
 
 def keep_comparison(
     store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None
 ) -> Kept:
-    """Store the scenarios, probes and signed errors of a validation, in one sweep. What is there is left as it is."""
+    """In one sweep; what is there stays."""
     if not validation.comparisons:
         return Kept()
     sides = _sides(validation)
@@ -172,7 +171,7 @@ def _sweep(validation: Validation) -> SweepRecord:
 
 
 def _once(errors: Iterable[ValidationRecord]) -> list[ValidationRecord]:
-    """Each comparison once: a point of which nothing more is known is asked as it is known."""
+    """Where nothing more is known, as asked is as known."""
     found: dict[tuple[str, str, str], ValidationRecord] = {}
     for one in errors:
         key = (one.measurement_key, one.metric, one.scenario_key)
@@ -184,7 +183,7 @@ _OF_REGION = ("device", "kind", "engine", "mode", "batch_region", "length_region
 
 
 def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> ValidationRecord:
-    """A comparison beside its probe; where sides are apart, first tokens come from the instances that take prompts."""
+    """Disaggregated TTFT belongs to the prefill probe."""
     asked = validation.asked[one.knowledge, one.record_key]
     of_prompts = asked.prompts is not None and one.metric in PROMPT_METRICS
     scenario = asked.prompts if of_prompts and asked.prompts is not None else asked.scenario
@@ -202,7 +201,7 @@ def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> Validati
 
 @dataclass(slots=True, kw_only=True)
 class _Keeper:
-    """The probes of one validation on their way into the store."""
+    """Probes on their way into the store."""
 
     store: Store
     sweep_id: int

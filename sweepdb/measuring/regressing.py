@@ -1,4 +1,4 @@
-"""Compare two sides, setting by setting: measured runs, or the predictions of a sweep."""
+"""Compares two sides by setting: measured runs, or a sweep's predictions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Logs = Mapping[tuple[str, str], Sequence[float]]  # of the values of each settin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """Changes, the worst first, what only one side has, and which sides are `predicted`."""
+    """Changes, worst first; what one side lacks; which sides are `predicted`."""
 
     changes: tuple[Change, ...]
     only_before: tuple[str, ...]
@@ -47,7 +47,7 @@ class Regression:
     def verdict(self) -> str:
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
-        said = f"{settings} settings, {len(self.changes)} numbers compared: {count['worse']} surely worse"
+        said = f"{settings} setting{'' if settings == 1 else 's'}, {len(self.changes)} numbers compared: {count['worse']} surely worse"
         said += f", {count['better']} surely better"
         if count["unknown"]:
             said += f", {count['unknown']} unknown (no setting was run twice, so nothing says how runs spread)"
@@ -72,7 +72,7 @@ class _Side(NamedTuple):
 def regressions(
     store_url: str | None, *, baseline: str, against: str, model: str | None = None, device: str | None = None
 ) -> Regression:
-    """Compare two sides: each a tag, an engine's version, days (2026-05-01, 2026-05-01..2026-05-31), or a sweep."""
+    """A tag, an engine's version, days (2026-05-01, 2026-05-01..2026-05-31), or a sweep."""
     with connect(store_url) as connection:
         runs = measured_runs(connection, model, device)
         before = _side(connection, runs, baseline, "baseline")
@@ -93,7 +93,7 @@ def regressions(
 
 
 def _side(connection: StoreConnection, runs: Sequence[MeasuredRun], name: str, option: str) -> _Side:
-    """Runs that a name stands for, else the sweep of that key or label."""
+    """Runs of that name, else the sweep of that key or label."""
     try:
         return _Side(name, tuple(side_of(runs, name, option).values()), None)
     except InputError as error:
@@ -127,7 +127,7 @@ def _nothing_shared(connection: StoreConnection, before: _Side, after: _Side) ->
 def _values(
     connection: StoreConnection, before: _Side, after: _Side, model: str | None, device: str | None
 ) -> tuple[Logs, Logs]:
-    """The logarithms of both sides. A sweep beside runs is asked for their settings alone."""
+    """Logs of both. A sweep is asked for the runs' settings alone."""
     sweeps = [side.sweep for side in (before, after) if side.sweep is not None]
     connection.narrow_to(frozenset[int]().union(*(sweep.scenarios for sweep in sweeps)))
     found = []
@@ -161,7 +161,7 @@ def _predicted(settings: Mapping[str, Values]) -> Logs:
 
 
 def _setting(run: MeasuredRun) -> MeasuredSetting:
-    """A run's server by the names of stored rows, and its load."""
+    """Server by stored names, and load."""
     given = run.facts
     phase = "pd" if given["mode"] == "disaggregated" else given["mode"]
     stated = StatedServer(

@@ -1,4 +1,4 @@
-"""The life of stored points after their import: shown, corrected, deleted. Comparisons with what is no more go too."""
+"""Stored points shown, corrected, deleted; their comparisons go too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMPARED = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointSelection:
-    """Which stored points are meant: by the beginnings of their keys, or all that a filter of `list` finds."""
+    """By beginnings of keys, or by filters of `list`."""
 
     points: tuple[str, ...] = ()
     model: str | None = None
@@ -45,7 +45,7 @@ class PointComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPoint:
-    """One stored point with everything that its source said, and the predictions it was compared with."""
+    """Everything its source said, and its comparisons."""
 
     record: MeasurementRecord
     comparisons: tuple[PointComparison, ...]
@@ -81,9 +81,9 @@ def delete_measurements(selection: PointSelection, store_url: str | None) -> tup
 
 
 def correct_measurements(selection: PointSelection, changes: Stated, store_url: str | None) -> tuple[str, ...]:
-    """State fields of stored points anew; the keys that they have from now on.
+    """Returns new keys.
 
-    What was compared with a point as it was is removed. Reading its file again leaves a corrected point alone."""
+    Comparisons with the old are removed. Reading the file again leaves a corrected point alone."""
     if not changes:
         raise InputError("nothing is given to correct", hint="such as `set=engine_version=0.9.1`")
     keys = []
@@ -97,7 +97,7 @@ def correct_measurements(selection: PointSelection, changes: Stated, store_url: 
 
 
 def let_measurements_teach(selection: PointSelection, store_url: str | None, *, learn: bool) -> tuple[str, ...]:
-    """Have stored points correct answers, or not; they stay what they are, and so does what was compared with them."""
+    """Points and comparisons stay."""
     keys = []
     with open_store(store_url) as store:
         for record in _selected(selection, get_measurements(store)):
@@ -138,7 +138,7 @@ def _one(point: str, records: Sequence[MeasurementRecord]) -> MeasurementRecord:
 
 
 def _fits(selection: PointSelection, record: MeasurementRecord) -> bool:
-    """As `list` filters: a part of the text in any case, or the name of a format."""
+    """A part of the text in any case, or a format's name."""
     return (
         _holds(record.model, selection.model)
         and _holds(record.device, selection.device)

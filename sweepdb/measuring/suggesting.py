@@ -1,4 +1,4 @@
-"""Which stored settings are worth measuring on one's own server, before any is, the best first."""
+"""Stored settings worth measuring before any is, the best first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CANDIDATES = """
 
 
 class Suggested(NamedTuple):
-    """A setting to measure, with the columns that our own CSV has of it."""
+    """With our CSV's columns."""
 
     model: str
     device: str
@@ -52,7 +52,7 @@ def suggested_points(
     device: str | None = None,
     engine: str | None = None,
 ) -> list[Suggested]:
-    """So many settings of one model, device and engine that are stored and fit memory: each says most of the rest."""
+    """Of one model, device and engine, fitting memory: each says most of the rest."""
     if count < 1:
         raise InputError(f"`count={count}` is not a positive number")
     asked = {
@@ -74,7 +74,7 @@ def suggested_points(
 
 
 def _thinned(found: Sequence[Suggested]) -> list[Suggested]:
-    """At most as many as are weighed against each other, evenly over their order."""
+    """Evenly, to as many as are weighed together."""
     most = min(MOST_PLACES, len(found))
     return [found[index * len(found) // most] for index in range(most)]
 

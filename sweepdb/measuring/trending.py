@@ -1,4 +1,4 @@
-"""Days and metrics of each setting over time, and where its level stepped."""
+"""Each setting's metrics over days, and steps in their level."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sweepdb.measuring.measured_runs import measured_runs, no_runs
 
 
 class Trend(NamedTuple):
-    """A step of a setting's metric: the day from which the new level holds."""
+    """The day from which the new level holds."""
 
     setting: str
     metric: str
@@ -35,7 +35,7 @@ class Trend(NamedTuple):
 
 
 class Day(NamedTuple):
-    """The runs of a setting on one day: the mean of their logarithms, and the engine's versions."""
+    """Mean log of a setting's runs on a day, and engine versions."""
 
     day: date
     value: float
@@ -45,7 +45,7 @@ class Day(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A metric of a setting over its days, with its steps in the order of days."""
+    """One metric of a setting, with steps by day."""
 
     setting: str
     metric: str
@@ -54,25 +54,25 @@ class Series:
 
     @property
     def worst_percent(self) -> float:
-        """By how much its worst step made it worse; below 0 where all made it better, and 0 without any."""
+        """Of the worst step; below 0 where all improved, 0 without any."""
         return max((one.worse_percent for one in self.steps), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trends:
-    """Every series, the worst step first."""
+    """The worst step first."""
 
     series: tuple[Series, ...]
 
     @property
     def steps(self) -> list[Trend]:
-        """Every step, the newest first."""
+        """The newest first."""
         found = [step for one in self.series for step in one.steps]
         return sorted(found, key=lambda one: (-one.day.toordinal(), one.setting, one.metric))
 
 
 def trends(store_url: str | None, *, model: str | None = None, device: str | None = None) -> Trends:
-    """Every setting and metric over the days on which it was measured, with its steps."""
+    """With steps."""
     with connect(store_url) as connection:
         runs = measured_runs(connection, model, device)
     if not runs:

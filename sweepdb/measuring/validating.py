@@ -1,4 +1,4 @@
-"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.ledger.scoring."""
+"""Predicts measured points and compares; rules and figures: evaluator.ledger.scoring."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Point = tuple[MeasurementRecord, Deployment]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Figures of the comparisons that share `values` of the fields `by`; the peer's beside ours over the same rows."""
+    """Comparisons that share `values` of `by`, the peer's beside ours."""
 
     by: tuple[str, ...]
     values: tuple[str, ...]
@@ -71,7 +71,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BesidePeer:
-    """Where we and the peer stand on the points that both predict; of all of them `by` is "all"."""
+    """On points that both predict; "all" of them."""
 
     by: str
     value: str
@@ -81,7 +81,7 @@ class BesidePeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldIntervals:
-    """Points whose predicted TTFT is an interval: errors of both its ends, and how many measured values lie inside."""
+    """TTFT intervals: errors of both ends, and measured values inside."""
 
     points: int
     inside: int
@@ -91,7 +91,7 @@ class HeldIntervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """Every comparison, as asked and as known, and what was left out of them."""
+    """Comparisons as asked and as known, and what was left out."""
 
     comparisons: tuple[Comparison, ...]
     excluded: tuple[Exclusion, ...]
@@ -105,7 +105,7 @@ class Validation:
     at_rates: tuple[AtRate, ...] = ()  # of points that state a rate, beside loads
 
     def of(self, knowledge: Knowledge) -> tuple[Comparison, ...]:
-        """The comparisons of points as asked, or as known."""
+        """As asked, or as known."""
         return tuple(one for one in self.comparisons if one.knowledge == knowledge)
 
     def metrics(self) -> tuple[str, ...]:
@@ -113,15 +113,13 @@ class Validation:
         return (*(name for name in SHORT.values() if name in found), *sorted(found - set(SHORT.values())))
 
     def figures_of(self, metric: str, knowledge: Knowledge = "asked") -> Figures | None:
-        """Ours over every comparison of a metric."""
         return figures(one.error for one in self.of(knowledge) if one.metric == metric)
 
     def peer_figures(self, metric: str, knowledge: Knowledge = "asked") -> tuple[Figures, Figures] | None:
-        """(ours, the peer's) over the rows both predict."""
+        """(ours, the peer's) over rows that both predict."""
         return _beside_peer([one for one in self.of(knowledge) if one.metric == metric])
 
     def groups(self, knowledge: Knowledge = "asked") -> tuple[Group, ...]:
-        """Figures by each of GROUPS."""
         return tuple(
             Group(by=by, values=values, metric=metric, ours=ours, peer=_beside_peer(found))
             for by in GROUPS
@@ -130,7 +128,7 @@ class Validation:
         )
 
     def beside_peer(self, knowledge: Knowledge = "asked") -> tuple[BesidePeer, ...]:
-        """End-to-end errors, orders and regret of all points that the peer predicts, too, and by each of STANDINGS."""
+        """Errors, orders and regret, by each of STANDINGS."""
         shared = [one for one in self.of(knowledge) if one.peer is not None]
         return tuple(
             BesidePeer(by=by, value=value, ours=ours, peer=peer)
@@ -140,7 +138,7 @@ class Validation:
         )
 
     def first_tokens(self, knowledge: Knowledge = "asked") -> HeldIntervals | None:
-        """Points whose first tokens no one number says, where there are any."""
+        """Where there are any."""
         found = []
         for one in self.of(knowledge):
             asked = self.asked.get((knowledge, one.record_key))
@@ -155,7 +153,7 @@ class Validation:
         return HeldIntervals(points=len(found), inside=inside, apart=apart, in_step=together)
 
     def ranking(self, knowledge: Knowledge = "asked") -> tuple[float, int] | None:
-        """Mean Kendall tau and its groups."""
+        """Mean Kendall tau, and number of groups."""
         return ranking_agreement(self.of(knowledge))
 
 
@@ -196,10 +194,10 @@ def compare(
     evaluate: Evaluate = evaluated_or_why,
     mine: Callable[[str], bool] | None = None,
 ) -> Validation:
-    """Comparisons of records under the rules of evaluator.ledger.scoring, as asked and as known.
+    """By rules of evaluator.ledger.scoring, as asked and as known.
 
-    Pairs that an engine was fitted to are predicted by the fit that left them out; `engine` replaces shipped profiles.
-    `captured` looks operators up. `evaluate` says where, `mine` which points, by key; rules see all of them."""
+    Fitted pairs are predicted by the fit without them; `engine` replaces profiles. `captured` looks operators up,
+    `evaluate` says where, `mine` which points; rules see all."""
     chosen = usable(records)
     if mine is not None:
         chosen = replace(chosen, records=tuple(record for record in chosen.records if mine(record.key)))

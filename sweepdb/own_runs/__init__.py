@@ -1,4 +1,4 @@
-"""Measured points of a store as answers read them, kept between questions, and what they say of one row."""
+"""Measured points as answers read them, kept between questions."""
 
 from __future__ import annotations
 

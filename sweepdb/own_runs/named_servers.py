@@ -1,4 +1,4 @@
-"""Servers of measured settings by the names, formats and sizes of stored rows, where the catalogue knows them."""
+"""Measured servers by stored names, formats and sizes, where the catalogue knows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=4096)
 def server_of(one: StatedServer) -> NamedServer:
-    """A server as stored rows name it; what is not known keeps the words of its source."""
+    """Unknown words stay as in the source."""
     found = as_stated(one)
     engine = engine_of(one.serving_model, None if one.phase == "pd" else one.engine_version)
     found = found._replace(serving_model=engine or found.serving_model, device=_device(one.device) or found.device)
@@ -48,7 +48,7 @@ def _formatted(one: StatedServer, name: str, model: ModelSpec, found: NamedServe
 
 
 def _planned(one: StatedServer, model: ModelSpec, found: NamedServer) -> NamedServer:
-    """With the sizes that follow from those stated: of a mixture of experts, replicas of attention from the experts."""
+    """Sizes that follow from others: replicas of a mixture from its experts."""
     side = SideRecord(tp=one.tp, pp=one.pp, dp=one.dp if one.dp > 1 else None, ep=one.ep)
     try:
         plan = plan_of(model, side if model.routed else replace(side, dp=one.dp))

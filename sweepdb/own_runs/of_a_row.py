@@ -1,4 +1,4 @@
-"""Own runs beside one stored row: predicted and corrected times, and the run that lies nearest."""
+"""Own runs beside a stored row: predicted and corrected times, and the nearest run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_LENGTH = 12  # of a measurement, as `measurements show` takes it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """One time of a row: predicted, corrected, and the error that is expected of the corrected one."""
+    """Predicted, corrected, and expected error of the latter."""
 
     name: str
     predicted_ms: float
@@ -34,7 +34,7 @@ class Corrected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRunsOfARow:
-    """A stored row beside the own runs of its server."""
+    """One row, runs of its server."""
 
     probe: str
     runs: int

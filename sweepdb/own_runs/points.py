@@ -1,4 +1,4 @@
-"""Stored measurements as the points that answers are corrected by: which server they are of, and at which setting."""
+"""Measurements as points that correct answers: their server and setting."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def plan_name(plan: PlanRecord) -> str:
 
 
 def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPoints:
-    """Records as points that answers are corrected by, and those that cannot teach, with the reason.
+    """With those that cannot teach, and why.
 
-    Beside each record stands the number of runs that it stands for."""
+    Records come with the number of runs they stand for."""
     points, silent, failed = [], [], []
     for record, repeats in records:
         why = failure_of(record)
@@ -64,7 +64,7 @@ LEFT_OUT = "left out: sweepdb measurements set POINT `learn` reads it again"
 
 
 def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:
-    """A record as a question reads it, or why it says nothing of stored rows."""
+    """A text says why it teaches nothing."""
     found = located(record)
     if isinstance(found, OwnPoint) and not found.measured:
         return "no time and no rate was measured"
@@ -72,7 +72,7 @@ def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:
 
 
 def located(record: MeasurementRecord) -> OwnPoint | str:
-    """The server and setting that a record is of, whatever it measured; or why none is known."""
+    """Whatever it measured; a text says why nothing is known."""
     if any("predicted by" in text for text in record.definitions.values()):
         return "predicted by another program"
     if record.engine is None:
@@ -95,13 +95,13 @@ def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, flo
 
 
 def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint | str:
-    """A run whose sides are apart: by Little's law so many decode at once as its measured times say.
+    """By Little's law as many decode at once as measured times say.
 
-    40 users of whom each waits 1 s and decodes 3 s: 10 requests/s, and 30 of them decode."""
+    40 users who each wait 1 s and decode 3 s: 10 requests/s, 30 decode."""
     _, output = lengths_of(one, "asked")
     ttft, tpot = (taught.get(name) for name in ("ttft_ms", "tpot_exclusive_ms"))
     if not ttft or not tpot or one.prefill_plan is None:
-        return "sides apart, and not both TTFT and TPOT were measured"
+        return "disaggregated, and not both TTFT and TPOT were measured"
     answer = max(output - 1.0, 0.0) * tpot
     rate = one.users / (ttft + answer)
     plan = one.plan
@@ -118,7 +118,7 @@ def _failed_apart(record: MeasurementRecord, one: Deployment) -> OwnPoint:
 
 
 def _at_rate(record: MeasurementRecord) -> OwnPoint | str:
-    """A run of requests that arrive at a rate, of which each instance takes its part."""
+    """Each instance takes its part of the rate."""
     try:
         one = deployment_of(replace(record, concurrency=1.0))
     except Unmatched as reason:

@@ -1,7 +1,6 @@
-"""The own points of a store: runs of one setting together where there are many, and kept beside the store.
+"""A store's own points, many runs of a setting joined, in a file beside the store.
 
-Matching names of models, devices and formats takes a second of imports and a millisecond a point; what came of it is a
-small file that is read while the points and the program stay as they are."""
+Matching names takes a second of imports and a millisecond a point; the file holds while points and program stay."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _DECIDE = ("evaluator", "queries/learning", "sweepdb/own_runs")  # code and data
 
 
 class _Mark(NamedTuple):
-    """A point, as far as it can change: all else of it is in its key."""
+    """The part of a point that can change; its key has the rest."""
 
     key: str
     tags: str | None
@@ -67,7 +66,7 @@ def read_own_points(location: StoreLocation) -> OwnPoints:
 
 
 def together(records: Sequence[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, int]]:
-    """Records with the runs that each stands for: of many points the newest of a setting, with the median of all."""
+    """With numbers of runs: of many, the newest with the median of all."""
     records = sorted(records, key=lambda one: one.measured_at.timestamp() if one.measured_at else -math.inf)
     if len(records) <= MOST_APART:
         return [(one, 1) for one in records]
@@ -79,7 +78,7 @@ def together(records: Sequence[MeasurementRecord]) -> Iterable[tuple[Measurement
 
 
 def _setting_of(one: MeasurementRecord) -> object:
-    """Everything that decides which stored row a point is of, and whether it may teach."""
+    """Decides its stored row, and whether it may teach."""
     facts = (
         one.model, one.device, one.engine, one.engine_version, one.mode, one.precision, one.kv_precision,
         one.num_devices, one.input_length, one.output_length, one.concurrency, one.request_rate,
@@ -89,7 +88,7 @@ def _setting_of(one: MeasurementRecord) -> object:
 
 
 def _middle(runs: Sequence[MeasurementRecord]) -> MeasurementRecord:
-    """The newest run with the median of what all of them measured."""
+    """The newest, with medians."""
     from dataclasses import replace
     from statistics import median
 
@@ -106,7 +105,7 @@ def _middle(runs: Sequence[MeasurementRecord]) -> MeasurementRecord:
 
 
 def _program() -> list[tuple[str, int, int]]:
-    """Files that decide what a point is of, by name, size and time: another program reads the points again."""
+    """Files that decide a point's meaning, by name, size and time."""
     root = Path(str(find_spec("evaluator").origin)).parents[1]  # type: ignore[union-attr]  # it is part of us
     return sorted(stamp for part in _DECIDE for stamp in _stamps(root / part, part))
 
@@ -130,7 +129,7 @@ def _keep(places: Iterable[Path], digest: str, found: OwnPoints) -> None:
 
 
 def _kept(place: Path, digest: str) -> OwnPoints | None:
-    """Points as they were kept; None where they are of other rows or another program, or cannot be read."""
+    """None where outdated or unreadable."""
     try:
         told = json.loads(place.read_text(encoding="utf-8"))
         if told["digest"] != digest:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from queries.asking import question_of
+from queries.asking import limit_table, question_of
 from queries.pairs import SURELY
 from queries.session import Session
 from store.location import parse_url
@@ -19,8 +19,9 @@ from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.formats import LookedAt, request_in_formats
 from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_limits, plan_options
-from sweepdb.planning.ranking import ranked
+from sweepdb.planning.ranking import number_of, ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
+from sweepdb.prices import check_priced
 from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _found(
 ) -> DeploymentPlan | RatePlan:
     built, rated = about.built, asked.own.rate is not None
     check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
+    if asked.own.rank_by == "cost":
+        check_priced(list(dict.fromkeys(device.name for part in built.parts for device in part.devices)), store)
     on_notes(asked.notes)
     waiting = replace(built, arrivals=None) if rated else built
     sweep, evaluated = stored_or_evaluated(
@@ -87,10 +90,12 @@ def _found(
         played = built.arrivals is not None and not rated
         goodput = tuple(_goodput(session, asked, found)) if played else ()
         surely = _surely(session, asked, about, found)
+        usual = _within_usual_limits(session, asked, about, found)
     notes = (*asked.notes, *built.notes)
     return replace(
-        found, sweep=sweep, probes_evaluated=evaluated, notes=notes, played=played, goodput=goodput, surely=surely
-    )
+        found, sweep=sweep, probes_evaluated=evaluated, notes=notes, played=played, goodput=goodput, surely=surely,
+        usual=usual,
+    )  # fmt: skip
 
 
 def _ranked(found: DeploymentPlan, asked: Asked, about: LookedAt) -> DeploymentPlan:
@@ -105,8 +110,28 @@ def _surely(session: Session, asked: Asked, about: LookedAt, found: DeploymentPl
     best, limits = found.best, found.answer.question.limits
     if best is None or limits.confidence is not None or holds_of(best, limits) != "no":
         return None
-    question = {**asked.question, "sweep": found.sweep or asked.question.get("sweep"), "confidence": SURELY}
-    answer = session.ask(question_of(REPORT, question))
+    return _asked_again(session, asked, about, found, {"confidence": SURELY})
+
+
+def _within_usual_limits(session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan) -> Answer | None:
+    """The answer within usual limits on times that nobody gave and the best exceeds; None where it exceeds none."""
+    best, given = found.best, {one.name for one, _ in found.answer.question.limits.given}
+    if best is None or given & {"e2e", "tokens_per_s_per_user"} or found.ranking == "latency":
+        return None
+    over = {
+        one.keyword: one.slider.usual
+        for one in limit_table()
+        if one.slider is not None and one.slider.usual is not None and one.name not in given
+        and number_of(best[str(one.metric)]) > one.slider.usual
+    }  # fmt: skip
+    return _asked_again(session, asked, about, found, over) if over else None
+
+
+def _asked_again(
+    session: Session, asked: Asked, about: LookedAt, found: DeploymentPlan, other: Mapping[str, object]
+) -> Answer:
+    sweep = found.sweep or asked.question.get("sweep")
+    answer = session.ask(question_of(REPORT, {**asked.question, "sweep": sweep, **other}))
     return ranked(answer, asked.own.rank_by, about.published, narrower=bool(about.origins))
 
 

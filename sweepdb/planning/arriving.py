@@ -5,10 +5,10 @@ Rows are those of the report `capacity`, so that both say the same."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import floor
 
 from queries.asking import Answer, Framed, Limit, ReportOptions
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning.deployment_plan import NextCommand, launched_rows
 from sweepdb.planning.formats import LookedAt
@@ -94,12 +94,15 @@ class RatePlan(Framed):
         if self._narrower(best):
             yield self._published(best, published)
         yield (
-            f"Requests arrive ({best['arrivals']}) and were simulated for {self.simulated} of {self.configurations}"
-            " configurations, those that could need the fewest devices; users who wait for their answers are another"
-            " question (`concurrency`)."
+            f"Requests arrive ({best['arrivals']}) and were simulated for the {self.simulated} of"
+            f" {self.configurations} configurations that could need the fewest devices; users who"
+            " wait for their answers are another question (`concurrency`)."
         )
         if "e2e_limit" in self.limits:
-            yield "Prefill and decode apart were not looked at: no end-to-end time of theirs is known at a rate."
+            yield (
+                "Disaggregated deployments were left out: their pools are simulated one by one, so no request's"
+                " end-to-end time is known. Leave `e2e_limit` out to include them: TTFT and TPOT bound it, too."
+            )
         yield from self._without_engine()
         yield from self._attained(best)
         yield from self._runner_up(best, published)

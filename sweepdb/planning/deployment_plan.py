@@ -50,6 +50,7 @@ class DeploymentPlan(Framed):
     rank_by: str | None = None
     looked_at: LookedAt | None = None  # None: an answer about stored rows alone
     surely: Answer | None = None  # with limits read at a confidence, where those of the best may be missed
+    usual: Answer | None = None  # within usual limits that nobody gave, where the best exceeds them
 
     @property
     def not_started(self) -> tuple[str, ...]:
@@ -113,6 +114,7 @@ class DeploymentPlan(Framed):
             yield from held_back.of_nodes(self, None)
             return
         yield self.sentence(best)
+        yield from held_back.of_usual_limits(self, best)
         yield from held_back.of_formats(self, best)
         yield from held_back.of_nodes(self, best)
         yield from held_back.of_bases(self, best)
@@ -165,7 +167,7 @@ class DeploymentPlan(Framed):
         made = number_of(row["output_tokens_per_s"])
         rate = f"{number_of(row['system_requests_per_s']):.3g} requests/s ({made:,.0f} tokens/s)"
         if row["users"] is not None:
-            rate = f"{number_of(row['users']):.0f} users, {rate}"
+            rate = f"{number_of(row['users']):,.0f} users, {rate}"
         used, idle = row["devices_used"], row["devices_idle"]
         of_all = f" of {number_of(used) + number_of(idle):.0f}" if idle else ""
         devices = f"{used}{of_all} {'device' if used == 1 and not idle else 'devices'}"
@@ -173,7 +175,7 @@ class DeploymentPlan(Framed):
         money = "" if tokens is None else f", {four_figures(number_of(tokens))} USD per million output tokens"
         if pairs.target_qps is None and pairs.target_users is None:
             return f"{RANKINGS[self.ranking]}: {rate} on {devices}{money}"
-        wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:g} users at once"
+        wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:,g} users at once"
         if not row["carries_target"]:
             return f"carries most, and not the {wanted} asked for: {rate} on {devices}{money}"
         how = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from evaluator.identity import precision_record
 from evaluator.inputs import (
@@ -23,6 +23,7 @@ from evaluator.request import NamedModel, SweepRequest
 from evaluator.scenario import usual_serving_model
 from queries.scoping import formats_title
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from sweepdb.evaluating.possible import node_bytes, with_stages
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions

@@ -45,11 +45,30 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         carried, had = f"carries {rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
         if narrow["users"] is not None and wide["users"] is not None:
             users, before = number_of(narrow["users"]), number_of(wide["users"])
-            carried = f"carries {users:.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
-            had = f"{before:.0f} users, {had}"
+            carried = (
+                f"carries {users:,.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
+            )
+            had = f"{before:,.0f} users, {had}"
     if wide["rank"] != 1:
         yield f"The best as published is {described(wide)}: {had}."
     yield f"{name} {carried}."
+
+
+def of_usual_limits(plan: DeploymentPlan, best: Row) -> Iterator[str]:
+    """What wins within usual limits, where the best is slow since nobody gave any."""
+    if plan.usual is None:
+        return
+    asked = {one.keyword for one, _ in plan.answer.question.limits.given}
+    added = [(one, limit) for one, limit in plan.usual.question.limits.given if one.keyword not in asked]
+    times = " and ".join(f"{one.called} {four_figures(number_of(best[str(one.metric)]))} ms" for one, _ in added)
+    limits = " ".join(f"`{one.keyword}={limit:g}`" for one, limit in added)
+    start = f"No limit on {' or '.join(one.called for one, _ in added)} was given, and it has {times}: with {limits}"
+    first = next(iter(plan.usual.dicts()), None)
+    if first is None:
+        yield f"{start} nothing satisfies the limits."
+        return
+    rate = number_of(first["system_requests_per_s"])
+    yield f"{start} the best is {described(first)}, {rate:.3g} requests/s{_money(first)}."
 
 
 def of_nodes(plan: DeploymentPlan, best: Row | None) -> Iterator[str]:
@@ -124,10 +143,16 @@ def of_prices(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     priced = [row for row in plan.beside(best) if row["usd_per_million_output_tokens"] is not None]
     cheapest = min(priced, key=lambda row: number_of(row["usd_per_million_output_tokens"]), default=None)
     if cheapest is not None and cheapest["rank"] != best["rank"]:
-        yield f"Cheapest per token is {described(cheapest)}{_money(cheapest)}: `rank_by=cost` ranks by that."
+        tokens = four_figures(number_of(cheapest["usd_per_million_output_tokens"]))
+        yield (
+            f"Cheapest per token is {described(cheapest)}, {tokens} USD per million output tokens"
+            + ("." if best["carries_target"] else ": `rank_by=cost` ranks by that.")
+        )
 
 
 def _money(row: Row) -> str:
+    if row["carries_target"] and row["usd_per_hour"] is not None:
+        return f", {number_of(row['usd_per_hour']):,.2f} USD an hour"
     cost = row["usd_per_million_output_tokens"]
     return "" if cost is None else f", {four_figures(number_of(cost))} USD per million output tokens"
 

@@ -43,19 +43,21 @@ def deployment_label(row: Mapping[str, object]) -> str:
 
 
 def readable_row(row: Mapping[str, object]) -> Mapping[str, object]:
-    free = row["memory_free_bytes"]
-    free_gib = free / _GIBIBYTE if isinstance(free, int | float) else None
-    return {**row, "deployment": deployment_label(row), "memory_free_gib": free_gib}
+    free, users = row["memory_free_bytes"], row["users"]
+    return {
+        **row,
+        "deployment": deployment_label(row),
+        "memory_free_gib": free / _GIBIBYTE if isinstance(free, int | float) else None,
+        "users": round(users) if isinstance(users, float) else users,
+    }
 
 
 def described(row: Mapping[str, object]) -> str:
     device, form = row["device"], f" in {in_words(row['quantization'])}" if "quantization" in row else ""
     if row["mode"] == "pd":
-        sides = (
-            f"{row['prefill_instances']} x {short_plan(str(row['prefill_plan']))} for prefill and"
-            f" {row['decode_instances']} x {short_plan(str(row['decode_plan']))} for decode{form}"
-        )
-        return f"prefill and decode apart on {device}, {sides}"
+        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
+        sides = f"prefill {row['prefill_instances']} x {prefill} and decode {row['decode_instances']} x {decode}{form}"
+        return f"disaggregated serving on {device}, {sides}"
     return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}{form}"
 
 

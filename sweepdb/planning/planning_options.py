@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from queries.asking import (
     ATTAINMENT,
+    MOST_DEVICES,
     MOST_RATE,
     PARTS,
     Declared,
@@ -38,6 +39,12 @@ from sweepdb.planning.ranking import RANKINGS, number_of
 # Options of questions that a plan has beside limits, under their headings.
 HEADINGS_OF_ASKED = {"kv_transfer_gb_per_s": "Devices", "price_date": "Devices", "as_predicted": "The run"}
 REPORT, REPORT_OF_RATES = "deployments", "capacity"
+_MEANT = {  # what people call rankings
+    **dict.fromkeys(("qps", "requests-per-s", "throughput", "tokens-per-s"), "rate"),
+    **dict.fromkeys(("money", "price", "usd"), "cost"),
+    **dict.fromkeys(("e2e", "ttft", "tpot"), "latency"),
+    "gpus": "devices",
+}
 _LONGER_BY = 1.25  # limits on times, in the question after the one that was asked
 _EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
@@ -60,7 +67,7 @@ class PlanOptions:
     )
     attainment: float = option(
         ATTAINMENT,
-        "of a rate: share of its requests that must meet the limits",
+        "share of a rate's requests that must meet the limits",
         unit="ratio",
         check=within(0.001, 0.999),
         heading=ARRIVING,
@@ -75,10 +82,10 @@ class PlanOptions:
     )
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
-        "what ranks deployments: cost (USD an hour for a rate, else per token), rate, devices, or latency (e2e of"
-        " `concurrency` users within `total_devices`) [default: cost of a rate or of users where prices are stored,"
+        "what ranks deployments: cost, rate, devices or latency; cost is USD an hour for a rate, else per token, and"
+        " latency e2e of `concurrency` users within `total_devices` [default: cost of a rate or of users where prices are stored,"
         " else its devices; rate without either]",
-        check=one_of(*RANKINGS),
+        check=one_of(*RANKINGS, meant=_MEANT),
         heading="Devices",
     )
 
@@ -135,6 +142,8 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
             "how many devices are there, or what must they carry?",
             hint="`total_devices=16` is a budget; `rate=50` or `concurrency=400` find the fewest devices",
         )
+    if isinstance(total, int) and total > MOST_DEVICES:
+        raise InputError(f"`total_devices` must be at most {MOST_DEVICES:,}, not {total:,}")
     sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
     evaluated = options_of({
         "model": model,

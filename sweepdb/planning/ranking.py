@@ -1,4 +1,4 @@
-"""The order of a plan's rows: by money, rate, devices or time, over all devices and formats."""
+"""Orders a plan's rows by money, rate, devices or time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _BETWEEN = " · "  # parts of a group's title: model, workload, formats, and the
 
 
 def ranked(answer: Answer, rank_by: str | None, published: str, *, narrower: bool) -> Answer:
-    """The rows of every format in one order, each with its format. Engines and workloads stay apart.
+    """Each with its format; engines and workloads stay apart.
 
-    With `narrower` formats that nobody named, each device and kind of deployment keeps its best row as published and
-    its best in a narrower one."""
+    `narrower`: each device and kind keeps its best as published and its best in a narrower format."""
     rows = [{**row, "quantization": quantization_of(answer, row)} for row in answer.dicts()]
     by = rank_by or usual_ranking(rows)
     lots = {subject: number for number, subject in enumerate(subjects(answer))}
@@ -64,7 +63,7 @@ def _without_format(parts: list[str]) -> str:
 
 
 def usual_ranking(rows: Iterable[Row]) -> str:
-    """The ranking where nothing is said: money of what carries the target, its devices without prices, else rate."""
+    """Money of what carries the target, devices without prices, else rate."""
     carrying = [row for row in rows if row["carries_target"]]
     if not carrying:
         return "rate"
@@ -72,9 +71,9 @@ def usual_ranking(rows: Iterable[Row]) -> str:
 
 
 def order_of(row: Row, by: str) -> tuple[object, ...]:
-    """A key that sorts the winner first; what does not carry the target comes behind what does.
+    """Winner first; rows that miss the target come last.
 
-    A target costs what its devices cost an hour; without one, cost is of a generated token."""
+    A target costs its devices an hour; else cost is a generated token's."""
     cost = "usd_per_hour" if row["carries_target"] else "usd_per_million_output_tokens"
     measure = {
         "cost": number_of(row[cost], _LAST),

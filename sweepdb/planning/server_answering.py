@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _GIB = 2**30
 _KV_FORMAT = "FP8"
 _BUDGETS = (2048, 4096, 8192, 16384)  # tokens a step that servers usually take
+_RATES = ("system_output_tokens_per_s", "system_requests_per_s")
 _CHANGES = 3  # shown where one number of users is asked about; of several the best of each
 
 
@@ -248,6 +249,15 @@ def _crowded(
         )  # fmt: skip
 
 
+def _worth_showing(changes: Sequence[Row], started: Row | None) -> Sequence[Row]:
+    """Changes that make more tokens/s; slower ones only where nothing else keeps limits that the server misses."""
+    if started is None:
+        return changes
+    more = [row for row in changes if number_of(row[_RATES[0]]) > number_of(started[_RATES[0]])]
+    settled = started["within_limits"] or any(row["within_limits"] for row in more)
+    return more if settled else changes
+
+
 @dataclass(slots=True, kw_only=True)
 class _Asking:
     """Rows about numbers of users; each change of flags gets its number where it is first shown."""
@@ -288,12 +298,19 @@ class _Asking:
                 str(row["probe"]),
             ),
         )
-        for row in ranked[:most]:
+        for row in _worth_showing(ranked, found[0] if found else None)[:most]:
             yield self._row(users, self._change(row), row, int(number_of(row["instances"])))
 
     def _rows_of(self, sweep: str, users: float) -> list[Row]:
+        """Rows of a sweep, their rates those of as many users: by Little's law, where copies hold a few more."""
         answer = self.of(sweep, users)
-        return [{**row, "form": parts_of_title(answer, row)[2]} for row in answer.dicts()]
+        return [
+            {
+                **row, "form": parts_of_title(answer, row)[2],
+                **{name: number_of(row[name]) * users / number_of(row["users"]) for name in _RATES},
+            }
+            for row in answer.dicts()
+        ]  # fmt: skip
 
     def _row(self, users: float, named: str, row: Row, instances: int) -> Row:
         plan = f"{instances} x {short_plan(str(row['plan']))} {row['form']}" if row else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from queries.asking import Answer, Framed
 from queries.judging import four_figures
 from queries.pairs import judged, rate_error
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning.deployment_plan import NextCommand, counted_row
 from sweepdb.planning.ranking import Row, number_of
@@ -64,9 +64,8 @@ class ServerPlan(Framed):
             f"Its KV cache holds about {room.tokens:,} tokens, {room.requests:,} requests of {room.request_tokens:,}."
             f" That is with {room.share:g} of a device's memory{own}; CUDA graphs are not counted."
         )
-        for row in self.dicts():
-            if row["deployment"] == STARTED:
-                yield self._does(row)
+        ladder = [row for row in self.dicts() if row["deployment"] == STARTED]
+        yield from (self._does(row) for row in ladder if len(ladder) == 1 or self._says_more(row))
         yield from self._change()
 
     def next_commands(self) -> Iterator[NextCommand]:
@@ -77,16 +76,23 @@ class ServerPlan(Framed):
             yield NextCommand(words=("explain", str(row["probe"])))
         yield NextCommand(words=("query", "curve"), options={"sweep": self.sweep})
 
+    def _says_more(self, row: Row) -> bool:
+        """Whether a sentence has what the table does not say."""
+        return row["probe"] is None or number_of(row["concurrency"]) > self.at_once or bool(self._missed(row))
+
+    def _missed(self, row: Row) -> list[str]:
+        return [
+            f"{one.called} limit of {limit:g} {one.option.unit}"
+            for one, limit in self.answer.question.limits.given
+            if not one.least and (value := row.get(str(one.metric))) is not None and number_of(value) > limit
+        ]
+
     def _does(self, row: Row) -> str:
         users = number_of(row["concurrency"])
         if row["probe"] is None:
             return f"{users:,.0f} users are more than it serves at once: how long others wait is not predicted."
         ttft, tpot = (four_figures(number_of(row[name])) for name in ("ttft_ms", "tpot_ms"))
-        missed = [
-            f"{one.called} limit of {limit:g} {one.option.unit}"
-            for one, limit in self.answer.question.limits.given
-            if not one.least and (value := row.get(str(one.metric))) is not None and number_of(value) > limit
-        ]
+        missed = self._missed(row)
         kept = f"; above the {' and the '.join(missed)}" if missed else ""
         waiting = f", {users - self.at_once:,.0f} of them waiting for a place" if users > self.at_once else ""
         return (

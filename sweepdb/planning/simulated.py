@@ -1,7 +1,7 @@
-"""Which configurations are simulated for a rate: those that can need the fewest devices, by what users who wait get.
+"""Configurations to simulate for a rate: those that can need the fewest devices.
 
-A closed loop bounds what requests that arrive leave within the limits: of measured ladders none had more than 0.96 of
-the most that its closed loop finishes at 1.25 times the limit of TPOT."""
+A closed loop bounds goodput: no measured ladder exceeded 0.96 of what its loop finishes at 1.25 times the TPOT
+limit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GROUP BY ALL
 
 
 class Ceiling(NamedTuple):
-    """A scenario with the most requests/s that one instance can keep within the limits."""
+    """The most requests/s of an instance within limits."""
 
     scenario: str
     phase: str
@@ -52,7 +52,7 @@ class Ceiling(NamedTuple):
 
     @property
     def other(self) -> str | None:
-        """The phase that a deployment needs beside it."""
+        """A deployment needs both phases."""
         return {"prefill": "decode", "decode": "prefill"}.get(self.phase)
 
     def fewest(self, rate: float) -> float:
@@ -61,7 +61,7 @@ class Ceiling(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The fewest devices of what was simulated, by lot and mode; what is missing carries nothing."""
+    """By lot and mode; what is missing carries nothing."""
 
     devices: Mapping[tuple[str, str], float]
 
@@ -94,7 +94,7 @@ def ceilings_of(
 
 
 class Rounds:
-    """Simulations in rounds, until nothing is left that could need as few devices as the best so far."""
+    """Until nothing left could need as few devices."""
 
     def __init__(self, ceilings: Sequence[Ceiling], rate: float) -> None:
         self._ceilings, self._rate = ceilings, rate
@@ -102,7 +102,7 @@ class Rounds:
         self.tried: set[str] = set()
 
     def left(self, known: Known) -> list[Ceiling]:
-        """Scenarios that could still matter, the most promising first."""
+        """The most promising first."""
         found = [one for one in _that_matter(self._ceilings, self._rate, known) if one.scenario not in self.tried]
         return sorted(found, key=lambda one: (one.fewest(self._rate), -one.most_per_s / one.num_devices))
 

@@ -81,7 +81,7 @@ class Sizing:
             return None
         sweep = self._stored(ceilings) or self._simulated(ceilings)
         with open_session(self.store) as session:
-            return self._answered(session, sweep, len(ceilings), evaluated)
+            return self._answered(session, sweep, ceilings, evaluated)
 
     def _stored(self, ceilings: Sequence[Ceiling]) -> str | None:
         """The newest sweep that simulated all that can matter."""
@@ -131,15 +131,16 @@ class Sizing:
         """The report `capacity` about the same question; a budget does not change what a rate takes."""
         return session.ask(question_of(REPORT_OF_RATES, {**self.asked.of_rate, "sweep": sweep, **other}))
 
-    def _answered(self, session: Session, sweep: str, configurations: int, evaluated: int) -> RatePlan:
+    def _answered(self, session: Session, sweep: str, ceilings: Sequence[Ceiling], evaluated: int) -> RatePlan:
         answer = self._capacity(session, sweep, {})
+        _, stored = stored_scenarios(self.built.parts, self.location, self.built.arrivals) or ("", frozenset())
         return RatePlan(
             answer=answer,
             rows=self.order.chosen(answer, self.about),
             sweep=sweep,
             budget=self.asked.budget,
-            configurations=configurations,
-            simulated=answer.scenarios_considered,
+            configurations=len(ceilings),
+            simulated=sum(one.scenario in stored for one in ceilings),
             probes_evaluated=evaluated,
             notes=(*self.asked.notes, *self.built.notes),
             longer=tuple(self._longer(session, sweep)) if answer.rows else (),

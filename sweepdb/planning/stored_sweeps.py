@@ -1,4 +1,4 @@
-"""Sweeps of a store that were asked for as a request is: what needs no evaluating again."""
+"""Stored sweeps of the same request, which need no evaluation."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def stored_scenarios(
 
 
 def stored_sweep(parts: Sequence[SweepRequest], location: StoreLocation) -> str | None:
-    """The newest finished sweep of the same request, where its scenarios are those of today; else None.
+    """The newest finished one of today's scenarios.
 
-    Keys of scenarios hold formula version, device profile and engine, so that none is taken for another."""
+    Keys hold formula version, device profile and engine."""
     found = stored_scenarios(parts, location)
     if found is None:
         return None

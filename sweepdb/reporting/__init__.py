@@ -1,4 +1,4 @@
-"""A report to send: one HTML file about whole deployments that opens without a network, for people who decide."""
+"""One HTML file about whole deployments, for people who decide; needs no network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The package that draws pictures, where it is installed: its bundle of JavaScript, and pictures without a browser.
+"""Draws pictures without a browser, where vl-convert is installed.
 
-It ends its process at a character that no XML holds. So it draws in a process of its own, and never gets such a one."""
+It ends its process at characters that XML lacks, so it has its own and never gets one."""
 
 from __future__ import annotations
 
@@ -50,17 +50,16 @@ Form = Literal["svg", "png", "pdf"]
 
 
 def drawn(spec: Mapping[str, Json], form: Form, *, scale: float = 1.0) -> bytes:
-    """The picture of a specification; one that cannot be drawn is an error, whatever becomes of the process that drew.
+    """A failure is an error, whatever becomes of the drawing process.
 
-    The process stays for the next picture: starting it takes as long as drawing some ten."""
+    The process stays: starting it takes as long as some ten pictures."""
     drawing_engine()
     asked = json.dumps({"form": form, "scale": scale, "spec": drawable(dict(spec))}) + "\n"
     return _DRAWER.draw(asked.encode())
 
 
 def drawable(value: Json) -> Json:
-    """A value of a specification as it may be drawn. Characters beyond the first plane are cut in half where text is
-    shortened, so they are written as escapes, too."""
+    """Characters beyond the first plane are escaped: shortening cuts them in half."""
     if isinstance(value, str):
         return _BEYOND.sub(lambda found: f"\\U{ord(found[0]):08x}", escaped(value))
     if isinstance(value, dict):
@@ -69,7 +68,7 @@ def drawable(value: Json) -> Json:
 
 
 class _Drawer:
-    """The process that draws. It ends with this one: its pipe is closed then, however this one ends."""
+    """Its pipe closes when this process ends."""
 
     def __init__(self) -> None:
         self._turn = Lock()
@@ -116,7 +115,7 @@ class _Drawer:
 
 
 def _exchanged(process: subprocess.Popen[bytes], asked: bytes) -> tuple[bool, bytes] | None:
-    """Send a line; whether it was drawn, and the picture or why not. None where the process ended meanwhile."""
+    """Drawn or why not; None where the process ended."""
     if process.stdin is None or process.stdout is None:
         return None
     try:
@@ -137,10 +136,9 @@ _DRAWER = _Drawer()
 
 @cache
 def vega_script() -> str:
-    """The JavaScript that draws pictures in a browser, as the installed vl-convert has it.
+    """As the installed vl-convert has it.
 
-    Bundling it takes a second and more: it is kept in the user's cache under the version and its digest. A file that is
-    not of its digest is none."""
+    Bundling takes over a second, so it is cached by version and digest."""
     engine = drawing_engine()
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
     begins = f"vega-{version('vl-convert-python')}-"

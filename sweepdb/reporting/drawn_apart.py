@@ -1,6 +1,6 @@
-"""Draws pictures for the process that started this one, until it closes the pipe. Run as a program.
+"""Draws pictures until its pipe closes. Run as a program.
 
-A line of JSON in, a length and bytes out. It imports nothing of ours, so that it starts in a moment."""
+A line of JSON in, length and bytes out. Imports nothing of ours, to start fast."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _WORDS = (
 )
 _KINDS = {
     "aggregated": "Aggregated: every instance reads prompts and writes answers.",
-    "pd": "Prefill and decode apart: some instances read prompts (prefill), others write the answers (decode), and each"
+    "pd": "Disaggregated: some instances read prompts (prefill), others write the answers (decode), and each"
     " prompt's keys and values travel between them.",
 }
 _TIMES = (
@@ -77,7 +77,7 @@ def _money(best: Sequence[Row]) -> Iterator[str]:
     least = min((one for one in best if one["usd_per_hour"] is not None), key=_a_token)
     yield f"It costs {amount(row['usd_per_hour']):,.2f} USD an hour, {_a_token(row):,.3g} USD a million output tokens."
     if least is not row and _a_token(least) < _a_token(row):
-        kind = "aggregated" if least["mode"] == "aggregated" else "prefill and decode apart"
+        kind = "aggregated" if least["mode"] == "aggregated" else "disaggregated"
         yield (
             f"For less money a token: {least['device']}, {kind}, {_a_token(least):,.3g} USD a million output tokens,"
             f" with {amount(least['system_requests_per_s']) / amount(row['system_requests_per_s']):.2f} x the rate."

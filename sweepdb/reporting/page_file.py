@@ -1,4 +1,4 @@
-"""HTML files of reports and rates: pages that need no network, whose script is allowed by its digest alone."""
+"""HTML files without a network, whose script is allowed by its digest alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STYLE_OF_VEGA = "'sha256-MmUum7+PiN7Rz79EUMm0OmUFWjCx6NZ97rdjoIbTnAg='"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pieces:
-    """Scripts and the style of a page, as the policy of its head names them."""
+    """Scripts and style, as the page's policy names them."""
 
     style: str
     scripts: tuple[str, ...]
@@ -47,7 +47,7 @@ class _Pieces:
 
 
 def report_page(decision: Contents, *, command: str, spoken: Callable[[str], str]) -> str:
-    """The whole file. `command` repeats it; `spoken` writes `keyword` in sentences as the user would type it."""
+    """`command` repeats it; `spoken` writes `keyword` as typed."""
     drawing_engine()
     best = _winners(decision)
     limit = decision.answer.question.limits.tpot_ms
@@ -161,7 +161,7 @@ _SHOWN = (
 
 
 def rate_page(plan: RatePlan, *, command: str, spoken: Callable[[str], str], errors: Iterator[str]) -> str:
-    """The whole file; `errors` says how far such predictions have been off."""
+    """`errors` says how far off such predictions have been."""
     title = f"Devices for {plan.answer.question.options.rate:g} requests/s"
     return plain_page(f"{title}: {plan.answer.scope[0]}", _parts(plan, command, spoken, errors))
 

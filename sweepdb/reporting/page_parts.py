@@ -115,7 +115,7 @@ def _frontier(decision: Contents, still: str | None) -> Iterator[Html]:
         "img",
         id="still",
         src=still,
-        alt="tokens/s of a device over tokens/s of a user, aggregated, and prefill and decode apart; the tables beside"
+        alt="tokens/s of a device over tokens/s of a user, aggregated and disaggregated; the tables beside"
         " it have the numbers",
     )
     live = element("div", id="live")

@@ -1,4 +1,4 @@
-"""Text of pages: numbers as people read them, tables, paragraphs. Markup is made by store.texts alone."""
+"""Numbers, tables and paragraphs of pages; markup is store.texts'."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTHING = "\N{EN DASH}"
 
 
 def cell_text(value: object) -> str:
-    """A value of a table: four digits, thousands apart, a dash where there is none."""
+    """Four digits, thousands apart, a dash for none."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):

@@ -1,6 +1,4 @@
-"""Pictures that are no report's own: the frontier of a file to send, explained steps, a validation, a day.
-
-The first is that of queries/pictures with a band of expected errors and who wins."""
+"""Pictures beyond reports' own: frontier of a file, steps, validation, day."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ _Point = tuple[float, float, float, float]  # tokens/s of a user and of a device
 
 
 def frontier_picture(frontier: Answer, won: Sequence[Row], tpot_limit: float | None) -> dict[str, Json]:
-    """The frontier as a Vega-Lite specification, with the winners under the limits asked for."""
+    """With the winners under the limits."""
     spec = picture_of(frontier)
     shared = _mapping(spec.pop("encoding"))
     drawn = spec.pop("layer")
@@ -79,7 +77,7 @@ def limit_mark(tpot_limit: float | None) -> Iterator[Json]:
 
 
 def _band(frontier: Answer) -> Iterator[Json]:
-    """The least and the most that a device makes at each speed: half of the measured points are nearer."""
+    """Half of measured points are nearer."""
     points: dict[str, list[_Point]] = {}
     for row in frontier.dicts():
         errors = _errors(frontier, str(row["device"]), str(row["mode"]))
@@ -96,7 +94,7 @@ def _band(frontier: Answer) -> Iterator[Json]:
 
 
 def _errors(answer: Answer, device: str, mode: str) -> tuple[float, float] | None:
-    """How far off tokens/s of a user and of a device are, as ratios: the largest median of what is near."""
+    """Of user's and device's tokens/s, as ratios: the largest median near."""
     phase, *metrics = _METRICS[mode]
     found = []
     for metric in metrics:
@@ -173,7 +171,7 @@ def scheduled_picture(found: DaySchedule) -> dict[str, Json]:
 
 
 def _steps(minutes: Sequence[float]) -> Iterator[tuple[float, float]]:
-    """Hours at which a value of minutes changes, with the new value; its last one ends the day."""
+    """Hours of change with new values; the last ends the day."""
     for minute, value in enumerate(minutes):
         if minute == 0 or value != minutes[minute - 1]:
             yield minute / 60, value
@@ -185,7 +183,7 @@ _MOST_VERSIONS = 12  # of a series whose every version is drawn; of others, thos
 
 
 def trend_picture(found: Trends) -> dict[str, Json]:
-    """Values over days with levels, steps and versions: the series with the worst steps, else the first ones."""
+    """With levels, steps and versions: the worst steps, else the first series."""
     shown = [one for one in found.series if one.steps][:_MOST_SERIES] or found.series[:_MOST_SERIES]
     stepped = sum(bool(one.steps) for one in found.series)
     said = f"{stepped} of {len(found.series)} metrics of settings stepped"

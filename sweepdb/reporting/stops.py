@@ -1,4 +1,4 @@
-"""Answers at steps of limits and of the devices: what the sliders of a report show, each asked of the store."""
+"""Stored answers at steps of limits and devices, for a report's sliders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Answers = dict[Limit, dict[tuple[str, str], int]]  # by devices, the best of ea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slider:
-    """The stops of one slider, and where it stands as asked. Those of times end with no limit."""
+    """With its asked place; those of times end with no limit."""
 
     name: str
     stops: tuple[Limit, ...]
@@ -52,9 +52,9 @@ class Slider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stops:
-    """The limits and devices that were asked about, and at each of their combinations the deployments, best first.
+    """Deployments at each combination, best first.
 
-    `winners` are places in `rows` by the places of `sliders`."""
+    `winners` index `rows` by places of `sliders`."""
 
     sliders: tuple[Slider, ...]
     rows: tuple[Row, ...]
@@ -78,11 +78,10 @@ class Stops:
 
 
 def answered_stops(session: Session, given: Mapping[str, object], ranges: Ranges) -> Stops:
-    """Ask the store at every combination of limits; each answer is about every number of devices.
+    """At every combination; an answer covers all device counts.
 
-    Of each device and kind of deployment, what wins under wider limits and keeps narrower ones wins under these: most
-    combinations need no question of their own. Read with a confidence, a row does not say which limits it keeps, so
-    that every one is asked: there are fewer then, and none of the end-to-end time."""
+    What wins under wider limits and keeps narrower ones wins there, so most need no question. With a confidence a row
+    does not tell which limits it keeps: all are asked, so there are fewer, without end-to-end."""
     reusing = given.get("confidence") is None
     sliders = tuple(_sliders(given, ranges if reusing else {name: ranges[name] for name in FEW_STOPS}, reusing=reusing))
     of_devices = tuple(slider for slider in sliders if not slider.is_time)
@@ -110,7 +109,7 @@ def answered_stops(session: Session, given: Mapping[str, object], ranges: Ranges
 
 
 def moved(given: Mapping[str, object], limits: Mapping[str, Limit]) -> dict[str, object]:
-    """A question with other limits on times, or other devices. Without any limit there is no confidence, either."""
+    """Other limits or devices. Without limits there is no confidence."""
     asked = {**given, **{_keyword(name): value for name, value in limits.items()}}
     if asked.get("num_devices") is not None:
         asked["num_devices"] = int(float(str(asked["num_devices"])))
@@ -135,7 +134,7 @@ class _Kept:
         return found
 
     def reused(self, wider: Sequence[_Answers], limits: Mapping[str, Limit]) -> _Answers | None:
-        """The answer under limits from those under wider ones; None where a winner of each breaks a limit."""
+        """None where a winner breaks a limit."""
         if not wider:
             return None
         found: _Answers = {}
@@ -182,7 +181,7 @@ def _sliders(given: Mapping[str, object], ranges: Ranges, *, reusing: bool) -> I
 
 
 def _stops(asked: Limit, least: float, most_ms: float, *, most: int) -> tuple[Limit, ...]:
-    """Round numbers from below the least value of a row to above the most, and the limit asked for. None ends them."""
+    """Round numbers around the rows' values, and the limit asked. None ends them."""
     for mantissas in _MANTISSAS:
         numbers = [number for number in _round_numbers(least, most_ms, mantissas) if number != asked]
         if len(numbers) <= most:

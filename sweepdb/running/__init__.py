@@ -1,6 +1,4 @@
-"""`decide --run`: starts servers by their launch files, measures and imports, and stops all that it started.
-
-Linux alone."""
+"""`decide --run`: starts, measures, imports, and stops all that it started. Linux alone."""
 
 from __future__ import annotations
 

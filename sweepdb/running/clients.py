@@ -1,4 +1,4 @@
-"""The benchmark client that is installed, asked for one load by bench.sh of a launched folder."""
+"""The installed benchmark client, asked by bench.sh of a launched folder."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def installed_client(wanted: str | None = None) -> str:
 def measure(
     server: RunningServer, load: Load, folder: Path, client: str, *, limit_s: float, on_process: Callable[[Mark], None]
 ) -> str:
-    """Ask a server at one load, and return where the result lies in the folder. A server that ends on it is told apart
-    from a client that fails."""
+    """Returns the result's place. A server that ends is told from a client that fails."""
     result = f"{RESULTS}/{client}-{load.name}{'' if client == 'aiperf' else '.json'}"
     _remove(folder / result)
     log = folder / f"bench-{load.name}.log"

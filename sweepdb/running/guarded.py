@@ -1,4 +1,4 @@
-"""Commands that end with us: each runs under a watchdog; what a killed one leaves is found by its session and mark."""
+"""Commands under a watchdog, so that they end with us; session and mark find remains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SESSION, _STARTED = 3, 19  # of the fields after a process' name in /proc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """By what the processes of a command are told from all others, also after a restart of this program."""
+    """Tells a command's processes from others, after a restart too."""
 
     token: str  # in their environment
     session: int  # of the watchdog, which leads it
@@ -31,8 +31,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A command that runs under its watchdog."""
-
     mark: Mark
     process: subprocess.Popen[bytes]
 
@@ -50,7 +48,7 @@ class Guarded:
 def guarded(
     command: Sequence[str], *, folder: Path, log: BinaryIO, environment: Mapping[str, str] | None = None
 ) -> Iterator[Guarded]:
-    """Run a command in a folder while the block runs. However the block or this process ends, the command ends too."""
+    """However the block or this process ends, the command ends too."""
     if not Path("/proc/self/stat").exists():
         raise SweepdbError("Servers are started on Linux alone: their processes are found through /proc.")
     token = secrets.token_hex(8)
@@ -69,7 +67,7 @@ def guarded(
 
 
 def marked(mark: Mark) -> set[int]:
-    """Processes of a command that are still there."""
+    """Only those still there."""
     if mark.boot != _boot():
         return set()
     there = watchdog.running()

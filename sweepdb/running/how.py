@@ -1,4 +1,4 @@
-"""How `decide --run` starts servers and asks them. Light: the command line reads its defaults."""
+"""How `decide --run` starts and asks servers. Light: the command line reads defaults."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ READY_S, CLIENT_S = 1800.0, 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HowToRun:
-    """How servers are started and asked."""
-
     budget: int = 1
     client: str | None = None
     ready_s: float = READY_S

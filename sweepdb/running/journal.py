@@ -1,7 +1,6 @@
-"""The steps that a `decide --run` has begun and done, a line of JSON each.
+"""Steps of `decide --run` as JSON lines, by which a killed run goes on.
 
-By them a killed run goes on where it stood. A line is on the disk before the next step begins. One process at a time
-writes: the file is locked while it runs."""
+A line is on disk before the next step; the file is locked."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ What = Literal["begin", "start", "process", "ladder", "measured", "failed", "imp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The load that one rung of a ladder puts on a server."""
+    """One rung's."""
 
     concurrency: int
     rate: float | None = None
@@ -39,7 +38,7 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class Begun:
-    """One start as the journal knows it."""
+    """A start, as the journal knows it."""
 
     number: int
     probe: str
@@ -59,13 +58,13 @@ class Begun:
 
     @property
     def to_import(self) -> list[str]:
-        """Results that lie there and are not known to be in the store."""
+        """Results not known to be in the store."""
         found = [*self.measured.values(), *([] if self.failed is None else [self.failed])]
         return [file for file in found if file not in self.imported]
 
 
 class Journal:
-    """The journal of one folder, open for writing, and what it says so far."""
+    """Open for writing, with what it says so far."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -137,7 +136,7 @@ def open_journal(folder: Path) -> Iterator[Journal]:
 
 
 def _end_torn_line(file: IO[str]) -> None:
-    """Begin a line of its own after one that a kill cut short."""
+    """A kill may have cut the last line short."""
     end = file.seek(0, os.SEEK_END)
     if end == 0:
         return

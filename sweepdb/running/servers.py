@@ -1,4 +1,4 @@
-"""A launched folder as a running server: started on a free port, waited for, watched, stopped with the block."""
+"""A launched folder as a running server: free port, wait, watch, stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READ_BYTES = 1 << 16
 
 
 class ServerFailed(SweepdbError):  # noqa: N818  a fact about a plan, kept; no error of ours
-    """A server that did not start, ran out of memory or crashed: its plan is out."""
+    """Did not start, ran out of memory or crashed: its plan is out."""
 
     exit_code = 4
 
@@ -44,7 +44,7 @@ class ServerFailed(SweepdbError):  # noqa: N818  a fact about a plan, kept; no e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """A server that answered when it was asked for its health."""
+    """Healthy at least once."""
 
     guarded: Guarded
     port: int
@@ -62,7 +62,7 @@ class RunningServer:
         raise _failure(said, self.log, under_load=True)
 
     def _ending(self) -> int | None:
-        """How a server ended that answers no more: one that crashes closes its port before its process has ended."""
+        """A crashing server closes its port before it ends."""
         until = time.monotonic() + _ENDING_S
         while (ended := self.guarded.ended()) is None and time.monotonic() < until:
             time.sleep(_LOOK_EVERY_S)
@@ -71,7 +71,7 @@ class RunningServer:
 
 @contextmanager
 def started_server(folder: Path, *, ready_s: float, on_process: Callable[[Mark], None]) -> Iterator[RunningServer]:
-    """The server of a launched folder, ready to be asked; ended with the block."""
+    """Ready within the block, ended with it."""
     script = _script(folder)
     port = _free_port(fixed=script == START)
     log = folder / LOG
@@ -96,7 +96,7 @@ def _script(folder: Path) -> str:
 
 
 def _free_port(*, fixed: bool) -> int:
-    """A port where nothing listens; the router of several servers has one of its own."""
+    """A router has a fixed one."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
-"""Starts, one after the other: a server of a row, its ladder of loads measured and imported, and the next one asked.
+"""Starts in turn: server, ladder of loads, import, next.
 
-What the next start is comes from whoever asks (sweepdb.deciding). Everything that was started ends with the call; one
-that was killed goes on where it stood, by its journal. A server that failed is a result without numbers."""
+The caller names the next start (sweepdb.deciding). Everything ends with the call; a killed one goes on by its journal.
+A failed server is a result without numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WantedStart(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """The outcome of a call, with what a killed one before it has left."""
+    """With what a killed call left."""
 
     starts: int
     points: int
@@ -73,9 +73,9 @@ def run_starts(
     how: HowToRun | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Ran:
-    """Make the starts that `next_start` names until it names none, or the budget is used.
+    """Until `next_start` names none, or the budget is used.
 
-    It is called again after each import. `question` is what a killed call goes on with; another one begins anew."""
+    It is asked after each import. A killed call goes on with the same `question`."""
     how, location = how or HowToRun(), parse_url(store)
     client = installed_client(how.client)
     question = json.loads(json.dumps(question, default=str))  # as the journal gives it back
@@ -113,7 +113,7 @@ class _Running:
             self.say(f"{ended} processes of a run that was killed: stopped")
 
     def bring_in(self, start: Begun) -> None:
-        """Import what lies there and is not in the store yet."""
+        """Imports what the store lacks."""
         for file in start.to_import:
             brought = import_measurements([self.folder / start.folder / file], self.location.url)
             if brought.found.problems:
@@ -187,7 +187,7 @@ class _Running:
         self.say(f"  {load}: measured")
 
     def _goes_on(self, start: Begun) -> bool:
-        """Ask again: the rest of the ladder is of what is worth most now, and ends where nothing is."""
+        """Asks again: the ladder goes on with what is worth most now."""
         if not start.left:
             return False
         wanted = self.next_start()
@@ -224,7 +224,7 @@ def _loads(wanted: WantedStart) -> list[Load]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and a terminal that closes end a run as ^C does: what it started is stopped first."""
+    """SIGTERM and a closed terminal act as ^C: all is stopped first."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -241,7 +241,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def write_failure(folder: Path, start: Begun, failed: ServerFailed, load: Load | None) -> str:
-    """Write why a start failed, at a load or before any, and return where it lies in the folder."""
+    """At a load, or before any. Returns the file's place."""
     said = deployed(folder)
     document = {
         SERVER_FAILED: failed.message,

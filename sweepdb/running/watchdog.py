@@ -1,8 +1,7 @@
-"""A process that runs one command and ends everything which that command started, as soon as its own input closes.
+"""Runs one command, and ends all it started when standard input closes.
 
-Whoever starts it holds the other end of that pipe. The kernel closes it on any end of theirs, SIGKILL included, so
-no server outlives the program that asked for it. Started by path, as a program of the standard library alone. Linux
-only: it adopts orphans (prctl), and reads /proc."""
+The kernel closes that pipe at any end of the starter, SIGKILL included. Standard library only. Linux: adopts orphans
+(prctl), reads /proc."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _PARENT = 1  # of the fields after a process' name: state, parent, group, sessio
 
 
 def stat_of(process: int) -> list[str]:
-    """The fields that /proc has after a process' name, which may hold blanks and brackets; none where it is gone."""
+    """Fields after the name, which may hold blanks and brackets; none where it is gone."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -46,7 +45,7 @@ def _descendants() -> set[int]:
 
 
 def _reaped(child: int) -> int | None:
-    """Take in every process that ended; the exit status of the child, if it is among them."""
+    """Reaps all; returns the child's status, if among them."""
     status = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -56,7 +55,7 @@ def _reaped(child: int) -> int | None:
 
 
 def _end(processes: set[int], kind: signal.Signals) -> None:
-    """Send a signal to each that is still there."""
+    """To each still there."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, kind)
@@ -79,7 +78,7 @@ def _left(child: int) -> set[int]:
 
 
 def main(command: list[str]) -> int:
-    """Run a command until it ends, or until nobody waits for it."""
+    """Until the command ends, or nobody waits."""
     for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the pipe says when to end
         signal.signal(kind, lambda *_: None)
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""`schedule`: how many replicas run in each hour of a day, and which models on a pool of devices."""
+"""`schedule`: replicas by hour, and models on a pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored deployments that could carry a day, each with the replicas that its goodput asks for."""
+"""Stored deployments that could carry a day, with the replicas they need."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _SIZES = """
 def candidates_of(
     scope: Mapping[str, object], rates: FloatArray, scaling: Scaling, store: str | None, *, apart: bool = True
 ) -> list[Candidate]:
-    """Stored deployments that keep the limits, with the replicas that carry these rates; the cheapest first.
+    """Within limits, the cheapest first.
 
-    With `apart` also prefill and decode instances of one device."""
+    `apart` adds pairs of one device."""
     rows = _rows(scope, _MANY * float(rates.max()), store)
     found = [one for row in rows for one in _candidate(row, rates, scaling) if apart or one.decode is None]
     if not found:
@@ -71,7 +71,7 @@ def _busiest(one: Candidate) -> int:
 
 
 def by_cost(candidates: Sequence[Candidate]) -> Callable[[Candidate], tuple[float, float, str]]:
-    """The cheapest first where all have a price, else what takes the fewest device-hours."""
+    """By price where all have one, else device-hours."""
     by_money = all(one.usd_per_device_hour is not None for one in candidates)
 
     def key(one: Candidate) -> tuple[float, float, str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Usual(NamedTuple):
-    """Minutes, replicas, and the share of requests within the limits."""
+    """Minutes, replicas, and attainment."""
 
     attainment: float = 0.95
     start_up: int = 5
@@ -33,7 +33,7 @@ USUAL = Usual()
 class Candidate:
     """A deployment whose replicas carry the day: how many serve, by the way they are scaled.
 
-    Where it serves prefill and decode apart, it is the prefill instance, with the decode instance beside it."""
+    Where serving is disaggregated, it is the prefill instance, with the decode instance beside it."""
 
     device: str
     plan: str

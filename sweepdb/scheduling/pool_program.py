@@ -1,6 +1,6 @@
-"""Which models run on a pool of devices in each hour, as an integer program that HiGHS solves.
+"""Models on a pool by hour: an integer program for HiGHS.
 
-Pure: needs in, replicas out."""
+Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDED = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """A deployment that a model may run on all day, and the replicas that carry each hour."""
+    """A deployment for all day, and its replicas by hour."""
 
     device: str
     num_devices: int
@@ -32,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pool:
-    """Devices of a pool by kind, minutes of hours and of a start, and the fewest replicas of a model."""
+    """Devices by kind, minutes of an hour and of a start, fewest replicas."""
 
     devices: Mapping[str, int]
     minutes: Integers
@@ -42,7 +42,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Allotted:
-    """Of each model the choice that it runs on, its replicas by hour and the requests that are lost then."""
+    """By model: choice, replicas by hour, lost requests."""
 
     chosen: tuple[int, ...]
     replicas: tuple[Integers, ...]
@@ -52,10 +52,10 @@ class Allotted:
 
 
 def allotted(models: Sequence[tuple[Sequence[Choice], FloatArray]], pool: Pool) -> Allotted | None:
-    """The fewest lost requests, and of those answers the cheapest; None where none is possible.
+    """Fewest lost requests, then the cheapest; None: impossible.
 
-    Each model brings its choices and its requests by hour. An hour with a share of the replicas that it needs loses the
-    rest of its requests. A replica holds its devices from its start on, beside those that serve in the hour before."""
+    An hour with part of its replicas loses the rest of its requests. A replica holds devices from its start, in the
+    hour before."""
     program = _Program(models, pool)
     lost = program.solved(program.lost_requests)
     if lost is None:

@@ -1,4 +1,4 @@
-"""A day of several models on one pool of devices: replicas of each by hour, what is lost, and what is in time."""
+"""A pool's day: replicas by hour, lost requests, attainment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweepdb.scheduling.day_schedule import Candidate, replica_range
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pooled:
-    """A model's deployment on the pool, hour by hour. Shares are of all requests that come, lost ones among them."""
+    """Shares are of all requests, lost ones too."""
 
     model: str
     deployment: Candidate
@@ -28,7 +28,7 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoolSchedule(Framed):
-    """Which model runs on how many devices of a pool in each hour."""
+    """Models and devices by hour."""
 
     columns = ("model", "device", "plan", "scenario", "hour", "peak_rate", "needed_replicas", "replicas", "devices",
                "lost_requests", "attained")  # fmt: skip
@@ -56,19 +56,19 @@ class PoolSchedule(Framed):
 
     @property
     def usd(self) -> float | None:
-        """Of the whole day; None without a price of each device."""
+        """Of the day; None without all prices."""
         paid = [(one.device_hours, one.deployment.usd_per_device_hour) for one in self.models]
         return None if any(price is None for _, price in paid) else sum(hours * (price or 0.0) for hours, price in paid)
 
     @property
     def device_hours_apart(self) -> float:
-        """Where each model keeps what its busiest hour needs all day."""
+        """If each model kept its busiest hour's need all day."""
         return sum(
             one.deployment.num_devices * max(one.needed) * len(one.needed) for one in self.models
         )  # fmt: skip
 
     def sentences(self) -> Iterator[str]:
-        """The devices in use, requests that are lost, and how well each model keeps the limits."""
+        """Devices in use, lost requests, attainment."""
         devices = " and ".join(f"{count} {kind}" for kind, count in self.pool.items())
         yield (
             f"{len(self.models)} models run on {devices}: {self.device_hours:,.1f} device-hours;"

@@ -1,4 +1,4 @@
-"""Several models on one pool of devices: needs from stored loads and simulation, the answer from HiGHS, simulated."""
+"""Models on one pool: needs from loads and simulation, solved by HiGHS, simulated."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _minutes_of_hours(days: Iterable[Day]) -> Integers:
 
 
 def _known_device(name: str) -> str:
-    """A device as rows name it; one of a store alone as it is given."""
+    """As rows name it; a store's own stays."""
     from evaluator.inputs import resolve
 
     try:
@@ -136,7 +136,7 @@ def _only_device(models: list[_Model]) -> str:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Model:
-    """A model with its day, and what is known of its deployments by now."""
+    """With its day, and what is known so far."""
 
     name: str
     asked: AskedDay
@@ -173,7 +173,7 @@ class _Model:
         return np.pad(values, (0, self.hours - values.size))
 
     def simulate(self, place: int, location: StoreLocation) -> None:
-        """Replace what goodput says a candidate needs by what a simulation shows; drop it where nothing is enough."""
+        """Simulated needs replace goodput's; drops a candidate that cannot do."""
         one = self.candidates[place]
         try:
             self.candidates[place] = self.asked.simulated(one, location)
@@ -208,7 +208,7 @@ class _Model:
 
 
 def _solved(models: list[_Model], pool: Pool, location: StoreLocation) -> Allotted:
-    """The answer, again for as long as it chooses a deployment that is not simulated yet."""
+    """Again while it chooses an unsimulated deployment."""
     priced = all(one.usd_per_device_hour is not None for model in models for one in model.candidates)
     by_money = priced and len(pool.devices) > 1
     while True:

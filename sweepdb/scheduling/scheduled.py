@@ -1,4 +1,4 @@
-"""`schedule`: replicas by hour for a day's rate, from stored loads; the winner is played through."""
+"""`schedule`: replicas by hour for a day's rate, from stored loads; the winner is simulated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def schedule(
 ) -> DaySchedule:
     """Replicas by hour for a CSV of `minute,rate` or a log of requests: the fewest device-hours within limits.
 
-    Candidates are stored instances with loads, alone or prefill and decode apart, which are scaled apart, too. Lengths
+    Candidates are stored instances with loads, aggregated or disaggregated, whose pools are scaled separately. Lengths
     are those of the log, else of their workload. `reactive="queue=5"` adds a planner that aims at 5 waiting requests to
     a replica, `"ongoing=40"` one at 40 that wait or run; both scale instances that do prefill and decode."""
     from evaluator.arrivals import Scaling, TimeLimits

@@ -1,4 +1,4 @@
-"""Bundles between stores, points for other programs, and whether what came with them is what an evaluation stores."""
+"""Bundles between stores, and points for other programs."""
 
 from __future__ import annotations
 

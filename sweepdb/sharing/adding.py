@@ -1,7 +1,7 @@
-"""Brings a bundle into a store: all of what is not there yet, in one step, or nothing. Importing again adds nothing.
+"""Adds what a bundle has and a store lacks, in one step or not at all.
 
-What was a request there is an import here, so that it never becomes what a question without filters is about. Operators
-are traced again: what they hold would price every later evaluation of this store."""
+Requests become imports, which questions without filters pass over. Operators are traced again: forged ones would price
+later evaluations."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ _COPY_AGAIN = "nothing was taken in; copy the whole bundle again, or export it a
 
 
 def add_bundle(store: Store, bundle: Bundle, refuse_row: RowCheck | None = None) -> BundleSummary:
-    """Add what a bundle holds; the summary counts what was added. `refuse_row` raises where a block is none of its
-    scenario's."""
+    """Counts what was added. `refuse_row` raises where a block does not fit its scenario."""
     from store.sealing import seal
 
     try:
@@ -71,7 +70,7 @@ def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSum
 
 
 def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
-    """Sweeps that are there by key, and which of them ended; the others are what a killed import left."""
+    """By key, and those that ended; a killed import left the others."""
     from sqlalchemy import select
 
     from store.schema import SWEEP
@@ -152,7 +151,7 @@ def _put_probes(
 
 
 def _put_loads(store: Store, bundle: Bundle, ids: Mapping[str, int], refs: Mapping[str, ScenarioRef]) -> int:
-    """Take in loads; what follows from others of their values is computed again, and those that are here compared."""
+    """Derived values are computed again, present ones compared."""
     from store.writing import put_loads, require_same_loads
 
     added, any_sweep = 0, next(iter(ids.values()), None)
@@ -172,7 +171,7 @@ def _put_loads(store: Store, bundle: Bundle, ids: Mapping[str, int], refs: Mappi
 
 
 def block_record(block: BundledBlock) -> BlockRecord:
-    """The rows of a block, which must be those of its digest."""
+    """Must match its digest."""
     sizes = np.asarray(block.rows["batch_size"]).astype(np.int64)
     columns = {column.name: _values(block.rows[column.name]) for column in MEASURES}
     if rows_digest(block.scenario, DigestedRows.of_columns(sizes, columns), block.composition) != block.digest:
@@ -181,7 +180,7 @@ def block_record(block: BundledBlock) -> BlockRecord:
 
 
 def _values(values: np.ndarray) -> np.ndarray | None:
-    """A column as a block holds it: NaN where it is missing, None where it is missing everywhere."""
+    """NaN where missing, None where missing everywhere."""
     mask = np.ma.getmaskarray(values)
     if mask.all():
         return None
@@ -193,9 +192,9 @@ def _values(values: np.ndarray) -> np.ndarray | None:
 def traced_again(
     store: Store, scenarios: Iterable[ScenarioRecord], operators: Iterable[OperatorSetRecord]
 ) -> list[OperatorSetRecord]:
-    """The operators that `store` lacks and a scenario needs; raises where this program has others.
+    """Only those needed; raises where this program has others.
 
-    Operators that no scenario of the bundle needs could price those of another one, so they stay out."""
+    Operators that the bundle does not need could price other scenarios, so they stay out."""
     requests = {request.key: request for record in scenarios for request in _requests(record)}
     wanted = [one for one in operators if one.key in requests]
     known = get_operators(store, [one.key for one in wanted])

@@ -1,5 +1,4 @@
-"""Rows of a bundle against what any evaluation of their scenario gives, whatever the coefficients: relations that every
-evaluated row keeps. tests/sweepdb/test_believable.py shows that they do."""
+"""Relations that every evaluated row keeps, whatever the coefficients (tests/sweepdb/test_believable.py)."""
 
 from __future__ import annotations
 
@@ -102,7 +101,7 @@ def _broken_bytes(
 
 
 def _broken_sums(scenario: Scenario, columns: _Columns) -> Iterator[tuple[np.ndarray, str]]:
-    """Times of a request against its time per token."""
+    """A request's time against its time per token."""
     length, e2e = scenario.workload.output_length, columns["e2e_ms"]
     inclusive, exclusive = columns["tpot_inclusive_ms"], columns["tpot_exclusive_ms"]
     if scenario.phase == "decode":
@@ -140,7 +139,7 @@ Bytes = dict[str, np.ndarray]
 
 
 def cached_bytes(scenario: Scenario, batch_sizes: np.ndarray) -> Bytes:
-    """Columns of the KV cache as an evaluation rounds them; without the full one, where batches would be composed."""
+    """As an evaluation rounds them; the full one only without composed batches."""
     run = Run(
         scenario=scenario,
         operators={},

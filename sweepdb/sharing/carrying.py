@@ -1,4 +1,4 @@
-"""Carrying rows between stores and publishing them, as functions of Python."""
+"""Carrying rows between stores, and publishing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured points and stored predictions for other programs, in the formats of theirs that we read."""
+"""Points and predictions in other programs' formats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PREDICTED = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToExport:
-    """Points to be written, and how many stored ones have no numbers: servers that failed."""
+    """And how many have no numbers: failed servers."""
 
     records: Sequence[MeasurementRecord]
     without_numbers: int
@@ -83,7 +83,7 @@ def pieces_of_points(records: Sequence[MeasurementRecord], format_: str) -> Iter
 
 
 def write_exported(records: Sequence[MeasurementRecord], format_: str, to: Path) -> int:
-    """Write points to a file, or to a folder with a file each; returns how many files were written."""
+    """A file, or a folder with one each; returns how many."""
     if format_ != REPORT or to.suffix.lower() in _LINES:
         pieces = pieces_of_points(records, format_)
     elif to.suffix.lower() in _YAML | _JSON:

@@ -1,4 +1,4 @@
-"""Recomputes what follows from the specs of a scenario: keys, sizes, rates. Other records are forgeries."""
+"""Recomputes keys, sizes and rates from a scenario's specs; others are forgeries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def engines_of(calibrations: Iterable[CalibrationRecord]) -> Engines:
 
 
 def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
-    """Raise where a scenario is not what its specs say; returns how many keys cannot be recomputed."""
+    """Returns how many keys cannot be recomputed."""
     unknown = 0
     for record in records:
         try:
@@ -132,7 +132,7 @@ def _subject_key(subject: SubjectRecord) -> str:
 
 
 def _key_follows(record: ScenarioRecord, engines: Engines) -> bool | None:
-    """Whether the key is that of subject, device, version and engine; None where the engine's profile is not known."""
+    """None where the engine's profile is not known."""
     determines: dict[str, object] = {
         "subject": record.subject.key,
         "device": record.device.key,

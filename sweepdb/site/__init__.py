@@ -1,4 +1,4 @@
-"""A store as a folder of files: the page Explore over DuckDB for browsers, for any host of files. No server answers."""
+"""A store as files: the page Explore over DuckDB for browsers, for any file host."""
 
 from __future__ import annotations
 

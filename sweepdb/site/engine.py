@@ -1,4 +1,4 @@
-"""DuckDB for browsers, out of two packages that npm has: 32 MB that no wheel should hold."""
+"""DuckDB for browsers from two npm packages: 32 MB that no wheel should hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """An archive as npm packs it: its digest, and the members that a site needs, by the names they get there."""
+    """Digest, and members with their names in a site."""
 
     name: str
     version: str
@@ -26,7 +26,7 @@ class Package:
 
     @property
     def file(self) -> str:
-        """The name that `npm pack` gives it."""
+        """As `npm pack` names it."""
         return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
 
 
@@ -62,7 +62,7 @@ _AS_MODULE = (
 
 
 def find_engine(folder: Path | None) -> Path:
-    """The folder that holds both archives: the one named, else the user's cache, which npm fills where it is there."""
+    """The one named, else the user's cache, which npm fills."""
     if folder is not None:
         if missing := _missing(folder):
             raise InputError(f"{folder} has no {missing[0]}", hint=f"fetch it with: cd {folder} && {_PACK}")
@@ -74,7 +74,7 @@ def find_engine(folder: Path | None) -> Path:
 
 
 def packed(engine: Path, target: Path) -> None:
-    """Write the files of the engine into a folder of a site; an archive that is not npm's is refused."""
+    """Refuses an archive that is not npm's."""
     target.mkdir(parents=True)
     for package in _PACKAGES:
         path = engine / package.file

@@ -1,4 +1,4 @@
-"""Writes the tables that a report reads, made ready: a browser that opens them has no rows to judge first."""
+"""Writes tables that reports read, so that a browser judges no rows first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FROM (SELECT DISTINCT scenario_id, first_batch_size, last_batch_size FROM whole)
 
 
 class WantedTable(NamedTuple):
-    """A scope that a report is asked about, as statements."""
+    """A scope, as statements."""
 
     scope: str
     variables: Sequence[str]
@@ -32,7 +32,7 @@ class WantedTable(NamedTuple):
 
 @contextmanager
 def rows_of_choice(connection: duckdb.DuckDBPyConnection, ids: Collection[int]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to the rows of some scenarios, as `main.probe`, and the devices."""
+    """As `main.probe`, with devices."""
     numbers = ", ".join(map(str, sorted(ids))) or "NULL"
     cursor = connection.cursor()
     cursor.execute("ATTACH ':memory:' AS choice; USE choice")
@@ -51,7 +51,7 @@ def rows_of_choice(connection: duckdb.DuckDBPyConnection, ids: Collection[int]) 
 def write_tables(
     choice: duckdb.DuckDBPyConnection, recorded: Recorded, wanted: Sequence[WantedTable], path: Path
 ) -> None:
-    """Write what a report reads of all scopes that it is asked about."""
+    """Over all scopes asked about."""
     with choice.cursor() as run:
         run.execute(f"USE choice; ATTACH {quoted(path)} AS site ({_FORM})")
         try:

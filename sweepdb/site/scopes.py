@@ -1,6 +1,4 @@
-"""Scopes that a page can choose, and everything of an answer that is no row: a document a scope.
-
-A browser adds the rows."""
+"""Scopes that a page can choose, and everything of their answers but rows."""
 
 from __future__ import annotations
 
@@ -32,13 +30,13 @@ _NEAREST_KIND = "nearest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageChoice:
-    """Scenarios that one picture may show: the same but for devices and cost models."""
+    """The same but for devices and cost models."""
 
     values: Mapping[str, str]
     entries: tuple[ScopeEntry, ...]
 
     def scopes(self) -> Iterator[tuple[str | None, str | None]]:
-        """Each device and cost model that a page can narrow it down to; None stands for all."""
+        """None: all."""
         devices = sorted({one.device for one in self.entries})
         for device in (None, *devices):
             families = sorted({one.family for one in self.entries if device in {None, one.device}})
@@ -50,7 +48,7 @@ class PageChoice:
 
 
 def choices_of(entries: Iterable[ScopeEntry]) -> list[PageChoice]:
-    """Scopes of a store by what rows that are ranked together have in common."""
+    """By what ranked rows share."""
 
     def common(one: ScopeEntry) -> tuple[str, ...]:
         return tuple(str(getattr(one, name)) for name in SHOWN_FIRST)
@@ -62,7 +60,7 @@ def choices_of(entries: Iterable[ScopeEntry]) -> list[PageChoice]:
 
 
 class NearestAsked(NamedTuple):
-    """How nearest misses are looked up: the variables of each look, beside those of the report."""
+    """Variables of each look, beside the report's."""
 
     variables: list[list[str]]
     setup: int
@@ -70,7 +68,7 @@ class NearestAsked(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ChoiceDocuments:
-    """The documents of a choice; its scenarios, and what is asked of each place of `Documents.setups`."""
+    """Scenarios, and questions for each place of `Documents.setups`."""
 
     scopes: list[Document] = field(default_factory=list)
     ids: set[int] = field(default_factory=set)
@@ -79,7 +77,7 @@ class ChoiceDocuments:
 
 @dataclass(slots=True, kw_only=True)
 class Documents:
-    """Makes the documents of a store; statements that scopes have in common are kept once."""
+    """Statements that scopes share are kept once."""
 
     location: StoreLocation
     state: str
@@ -106,7 +104,7 @@ class Documents:
         return self._made
 
     def _answered(self, session: RecordingSession, name: str, asked: Mapping[str, object]) -> Document:
-        """All of an answer that does not move with limits; or the error that every question of this scope is."""
+        """Independent of limits; or the scope's error."""
         session.asked.clear()
         try:
             answer = session.ask(question_of(name, asked))
@@ -130,7 +128,7 @@ class Documents:
         }
 
     def _first(self, session: RecordingSession, name: str, asked: Mapping[str, object]) -> object:
-        """The rows under the usual limits, as a page shows them first; None where there are none."""
+        """Under the usual limits, as first shown."""
         try:
             answer = session.ask(question_of(name, {**asked, **USUAL}))
         except SweepdbError:  # a phase without one of these limits
@@ -178,7 +176,7 @@ class Documents:
         )
 
     def _setup(self, name: str, kind: object, question: Question) -> int:
-        """The place of the statements that make a report ready."""
+        """The place of the preparing statements."""
         key = (name, kind)
         if key not in self._places:
             with RecordingSession(self.location) as session:

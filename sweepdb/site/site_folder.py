@@ -1,4 +1,4 @@
-"""Writes a site: the files of the page, the engine, and of each choice of model and workload its rows and documents."""
+"""Writes a site: page, engine, rows and documents of each choice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _POLICY = (
 
 
 def publish_site(location: StoreLocation, folder: Path, *, engine: Path | None = None) -> Publication:
-    """Write a store as a folder that any host of files serves. One that lies there is replaced once all is written."""
+    """Replaces an earlier one once all is written."""
     _refuse_other(folder)
     found = find_engine(engine)
     entries = stored_scopes(location)
@@ -69,7 +69,7 @@ def _refuse_other(folder: Path) -> None:
 
 @contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder beside the one that it takes the place of at the end."""
+    """Takes its place at the end."""
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
     before = temporary.with_suffix(".before")
     try:
@@ -86,7 +86,7 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def _write_page(folder: Path) -> None:
-    """Copy the files of the served page; the module that asks is another."""
+    """Only the module that asks differs from the served page."""
     static = folder / "static"
     shutil.copytree(_PAGE, static, ignore=shutil.ignore_patterns(*_SERVED_ONLY, "index.html"))
     shutil.copytree(_OWN, static, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""`watch`: a server's own metrics beside what its stored row says at that load, and what to do about it."""
+"""`watch`: a server's metrics beside its stored row, and what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Times of a stored server by load, and at other lengths: of requests that arrive, simulated; of users who wait.
+"""A stored server's times by load and lengths, for open loops (simulated) and closed ones.
 
-A server that people use gets requests at random moments, and first tokens are then earlier than those of as many users
-who ask again at once."""
+Requests at random moments have earlier first tokens than as many that ask again at once."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ _LEAST_NEW = 0.01  # of a prompt, that no cache holds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """Mean lengths of requests, and the share of prompts that the prefix cache holds."""
+    """Mean lengths, and the cached share of prompts."""
 
     prompt: float
     output: float
@@ -42,10 +41,9 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """A server's rows by load, ascending, and the times of each: requests in flight, or those that come in a second.
+    """Rows by load: in flight, or a second.
 
-    Prompts that wait are most of what a prefill server has in flight, so that slower ones would look like more load:
-    it is `by_rate`."""
+    A prefill server mostly holds waiting prompts, so slowness would look like load: it is `by_rate`."""
 
     load: FloatArray
     ttft_ms: FloatArray
@@ -53,11 +51,11 @@ class Curve:
     by_rate: bool = False
 
     def at(self, metric: str, load: Any) -> Any:  # noqa: ANN401  a number for a number, many for many
-        """A time between two loads, on a line; below the first its own."""
+        """On a line; below the first load its own."""
         return np.interp(load, self.load, getattr(self, metric))
 
     def slope(self, metric: str, load: float) -> float:
-        """Percent by which a time grows where the load grows by one percent."""
+        """Percent of time by percent of load."""
         low, high = (self.at(metric, factor * load) for factor in (0.8, 1.25))
         return math.log(high / low) / math.log(1.25 / 0.8)
 
@@ -67,7 +65,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Restored:
-    """A stored scenario with its operators: ready to be evaluated and simulated at any lengths."""
+    """Ready to evaluate and simulate at any lengths."""
 
     scenario: Scenario
     operators: Mapping[str, OperatorSet]
@@ -91,7 +89,7 @@ class Restored:
         )
 
     def longer(self, curve: Curve, batches: Sequence[int], seen: Lengths) -> Curve:
-        """A curve of users who wait, with requests as they were seen: as much slower as both are evaluated now."""
+        """Closed loop at seen lengths: slower as both are evaluated now."""
         places = np.unique(np.linspace(0, len(batches) - 1, _LOOKED_AT).round().astype(np.int64))
         sizes, loads = np.array(batches, dtype=np.int64)[places], curve.load[places]
         both = (self.scenario, self.at(seen))
@@ -107,7 +105,7 @@ def restored_server(location: StoreLocation, scenario: str, lengths: Lengths) ->
 
 
 def _with_lengths(workload: Workload, planned: Lengths, seen: Lengths) -> Workload:
-    """A workload whose prompts and answers are longer by as much as seen; its distribution keeps its shape."""
+    """Longer as seen; distributions keep their shape."""
     prompt, output = seen.prompt / planned.prompt, seen.output / planned.output
     outside = workload.kept_share() - workload.prefix_cache_hit_rate
     kept = min(max(seen.cached_share - outside, 0.0), 1.0 - _LEAST_NEW)

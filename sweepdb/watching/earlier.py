@@ -1,4 +1,4 @@
-"""An answer of `watch` as JSON, read again: a server when it was as planned."""
+"""Reads a JSON answer of `watch`: a server when it was as planned."""
 
 from __future__ import annotations
 

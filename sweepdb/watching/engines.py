@@ -1,9 +1,8 @@
-"""Metrics of serving engines by their names: one entry an engine, and a page of it as a reading.
+"""Engines' metrics by name, an entry an engine.
 
-Names are those of vLLM (0.8 and newer), SGLang (0.4 and newer) and TensorRT-LLM (1.0 and newer). Where an engine
-renamed a metric, the newest name comes first. Names and labels were compared with where engines declare them
-(vllm/v1/metrics/loggers.py, sglang/srt/observability/metrics_collector.py, tensorrt_llm/metrics/collector.py), AIPerf's
-list of them, and a page of vLLM that swiss-ai/apertus-speculative-decoding keeps (metrics_after.prom)."""
+vLLM (0.8 on), SGLang (0.4 on), TensorRT-LLM (1.0 on), the newest name first. Checked against
+vllm/v1/metrics/loggers.py, sglang/srt/observability/metrics_collector.py, tensorrt_llm/metrics/collector.py, AIPerf's
+list, and a vLLM page in swiss-ai/apertus-speculative-decoding (metrics_after.prom)."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _Named = TypeVar("_Named")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMetrics:
-    """The metrics of one engine, without its prefix."""
+    """Without the engine's prefix."""
 
     engine: str  # as engines are named here
     shown: str
@@ -75,7 +74,7 @@ _GAUGES = ("running", "waiting", "cache_use")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The numbers of one page; None where it states none. Histograms and counters are since the server started."""
+    """One page; None: not stated. Histograms and counters run since the start."""
 
     engine: str
     models: tuple[str, ...]
@@ -99,7 +98,7 @@ class Reading:
     looked_up_tokens: float | None = None
 
     def since(self, before: Reading) -> Reading:
-        """All that came after another reading; gauges are as now. Counts fall where the server started anew."""
+        """Gauges are as now. Counts fall where the server restarted."""
         changed: dict[str, object] = {}
         for name in (*_HISTOGRAMS, *_COUNTERS):
             now, then = getattr(self, name), getattr(before, name)
@@ -115,7 +114,7 @@ class Reading:
 
 
 def reading_of(page: Page, where: str, at: float, model: str | None = None) -> Reading:
-    """A page of an engine that is known; of one model where it has several."""
+    """Of one model where a page has several."""
     metrics = _engine_of(page, where)
     own = {
         name[len(metrics.prefix) + 1 :]: samples
@@ -180,7 +179,7 @@ def _of_model(samples: Iterable[MetricSample], model: str | None) -> list[Metric
 
 
 def _counted_once(samples: Sequence[MetricSample], part: str) -> list[MetricSample]:
-    """One series of those that devices of one replica state alike, and no part of a sum."""
+    """Only one of equal series of a replica's devices, no part of a sum."""
     first: Mapping[str, str] = {
         rank: min((one.labels[rank] for one in samples if rank in one.labels), default="") for rank in _RANKS
     }
@@ -189,14 +188,14 @@ def _counted_once(samples: Sequence[MetricSample], part: str) -> list[MetricSamp
 
 
 def _first(names: Iterable[_Named], look_up: Callable[[_Named], _Found | None]) -> _Found | None:
-    """The first that is there; an empty histogram is none where a later one has values."""
+    """An empty histogram is skipped where a later one has values."""
     found = [one for one in map(look_up, names) if one is not None]
     filled = [one for one in found if not isinstance(one, Histogram) or one.count > 0]
     return next(iter([*filled, *found]), None)
 
 
 def _room(metrics: EngineMetrics, chosen: Mapping[str, Sequence[MetricSample]]) -> float | None:
-    """Tokens that the caches of all replicas hold; None where the page does not say it."""
+    """Over all replicas; None where not said."""
     if not metrics.room_labels:
         factors = [sums_of(chosen.get(name, ())) for name in metrics.room]
         return None if None in factors else math.prod(one for one in factors if one is not None) or None
@@ -212,7 +211,7 @@ def _room_by_labels(samples: Sequence[MetricSample], labels: Sequence[str]) -> f
 
 
 def _mean(samples: Sequence[MetricSample]) -> float | None:
-    """Over the replicas of a server; of several processes that state the same one the largest."""
+    """Over replicas; the largest of processes that state the same one."""
     found: dict[tuple[tuple[str, str], ...], float] = {}
     for one in samples:
         if math.isfinite(one.value):

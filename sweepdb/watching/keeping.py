@@ -1,4 +1,4 @@
-"""A server as it was seen, as a measured point: a line of a table of one's own, imported as others are."""
+"""A seen server as a measured point: a CSV line, imported."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ TAG, DRIFTED = "watch", "drift"
 def keep(
     seen: Seen, instance: StoredInstance, table: Path, location: StoreLocation, *, drifted: bool, waits: bool
 ) -> str:
-    """Add a line to a table and import it; the key of the point. One that has drifted corrects no answer.
+    """Returns the point's key. Drifted servers correct no answer.
 
-    Of users who wait it has their number, and corrects rows, which are of such users; of requests that arrive their
-    rate, and corrects none."""
+    Closed loops state concurrency and correct rows; open ones a rate, and correct none."""
     if instance.scenario.phase != "aggregated":
         raise InputError("nothing is kept of one side: points are of whole deployments", hint="leave out `keep`")
     line = _line(seen, instance, drifted=drifted, waits=waits)

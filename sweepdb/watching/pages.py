@@ -1,4 +1,4 @@
-"""Pages of metrics from where they are: an address that is read again and again, or files that somebody kept."""
+"""Pages of metrics from an address, again and again, or from files."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _WAIT: Callable[[float], None] = time.sleep
 def readings_by_side(
     metrics: Mapping[Phase | None, Sequence[str]], *, every: float | None, during: float | None, served_as: str | None
 ) -> dict[Phase | None, list[Reading]]:
-    """Readings of each side in the order in which they were made: of addresses together, `every` so many seconds.
+    """By pool, in order; addresses are read together.
 
-    Files were read `every` so many seconds apart, else when they were last written."""
+    Files are `every` seconds apart, else by their time of writing."""
     addresses = {side: pages[0] for side, pages in metrics.items() if any("://" in one for one in pages)}
     if not all(metrics.values()) or any(len(metrics[side]) > 1 for side in addresses):
         raise InputError("`metrics` takes one address, or files in the order in which they were read")
@@ -89,7 +89,7 @@ def _of_file(path: Path) -> str:
 
 
 def _of_address(address: str) -> str:
-    """A page over the network. Errors of the network are the reader's to mend, as wrong files are."""
+    """Network errors are the user's to mend, as wrong files are."""
     parts = urlsplit(address)
     request = urllib.request.Request(  # noqa: S310  http or https, as checked
         address if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/metrics",

@@ -99,7 +99,7 @@ def watched_server(
 
 def _unsaid_role(named: str) -> NoReturn:
     raise InputError(
-        f"{named} is prefill and decode apart", hint="say whose page it is: `metrics=prefill=URL`, `metrics=decode=URL`"
+        f"{named} is disaggregated", hint="say whose page it is: `metrics=prefill=URL`, `metrics=decode=URL`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Prometheus' text format, in which servers state their metrics: a page as samples by name, and histograms of them."""
+"""Prometheus' text format as samples and histograms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Page = Mapping[str, Sequence[MetricSample]]  # samples by name, in the order of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Values that were counted: how many, their sum, and how many were at most each bound."""
+    """Count, sum, and how many were at most each bound."""
 
     count: float
     total: float
@@ -49,7 +49,6 @@ class Histogram:
         return self.total / self.count
 
     def since(self, before: Histogram) -> Histogram:
-        """All that was counted after another state of the same histogram."""
         earlier = dict(before.buckets)
         return Histogram(
             count=self.count - before.count,
@@ -58,11 +57,11 @@ class Histogram:
         )
 
     def spread(self) -> float:
-        """Standard deviation over mean, at most; 1 where no bounds are known.
+        """Deviation over mean, at most; 1 without bounds.
 
-        Times and lengths are taken for lognormal around their mean, which the sum states whatever the bounds are. Of
-        the spreads under which the counts are not unlikely (within 1.92 of the largest log likelihood, Wilks, 1938) it
-        is the largest. Worked: 600 values around 8, all below 10: 6 in 1,000 above it would be seen, so 0.09."""
+        Lognormal around the mean that the sum states: the largest spread not unlikely (within 1.92 of the best log
+        likelihood, Wilks, 1938). Worked: 600 values around 8, all below 10: 6 in 1,000 above it would be seen, so
+        0.09."""
         filled = [one for one in self._filled() if one[2] > 0]
         if not filled or self.count <= 0 or self.total <= 0:
             return 1.0
@@ -131,7 +130,7 @@ def _labels(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _check_histograms(page: Page, where: str) -> None:
-    """Refuse a histogram without its end: the page was cut between two lines."""
+    """One without its end: the page was cut."""
     for name in page:
         family = name.removesuffix("_bucket")
         if family != name and not {f"{family}_sum", f"{family}_count"} <= page.keys():

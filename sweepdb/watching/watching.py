@@ -54,7 +54,7 @@ _WAITING = 0.1  # of the requests that are served
 class Watched(Framed):
     """A server that runs beside its plan: a row a number, and what follows in sentences.
 
-    Where prefill and decode are apart, it is the prefill server, with the decode server beside it."""
+    Where serving is disaggregated, it is the prefill server, with the decode server beside it."""
 
     columns = ("role", *Judged._fields)
     role: Phase
@@ -121,7 +121,7 @@ def watch(
     """Compare the metrics of a server that runs with its stored row: an address, or pages that were kept, in order.
 
     `server` is a row (a1b2c3d4:19) or a folder of `launch`; without it, the only one of the page's model and engine.
-    Of prefill and decode apart `metrics` has both, by `prefill` and `decode`, and `server` may be both rows.
+    Of disaggregated servers `metrics` has both, by `prefill` and `decode`, and `server` may be both rows.
     `arrivals="users"`: as many always ask, as in a benchmark. `baseline` is an answer as JSON from when it was as
     planned. `keep` is a table that gets what was seen."""
     _check(every=every, during=during, ttft_limit=ttft_limit, tpot_limit=tpot_limit, tolerance=tolerance)

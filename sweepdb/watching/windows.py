@@ -1,4 +1,4 @@
-"""A server between two readings: load, lengths and times, each with the error that chance leaves in it."""
+"""A server between two readings: load, lengths and times with chance errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MS = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """A mean, and its standard error as a share of it."""
+    """With its relative standard error."""
 
     value: float
     error: float
@@ -27,7 +27,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One server over a stretch of time, or since it started where one page is all there is. None: not stated."""
+    """Over a stretch, or since its start. None: not stated."""
 
     engine: str
     seconds: float | None
@@ -49,11 +49,10 @@ class Seen:
 
 
 def seen_over(readings: Sequence[Reading], *, phase: Phase = "aggregated", drafts: bool = False) -> Seen:
-    """The readings of one server together, in the order in which they were read.
+    """Readings in order.
 
-    Of a prefill server only prompts count, whose answers are one token there; of a decode server only answers, as its
-    time to the first token has the prefill server in it. With `drafts`, a step yields several tokens: gaps between
-    steps are no time per token."""
+    Of a prefill server only prompts count; of a decode server only answers, since its TTFT includes prefill. With
+    `drafts` a step yields several tokens, so gaps are no TPOT."""
     last = readings[-1]
     window = last if len(readings) == 1 else last.since(readings[0])
     seconds = None if len(readings) == 1 else last.at - readings[0].at
@@ -85,14 +84,14 @@ def _finished(window: Reading) -> float:
 
 
 def _mean_of(values: Histogram | None, count: float | None = None) -> Mean | None:
-    """The mean of a histogram; `count` independent values, where those that are counted hang together."""
+    """`count` independent values, where counted ones correlate."""
     if values is None or values.count <= 0 or values.total <= 0:
         return None
     return Mean(value=values.mean, error=values.spread() / math.sqrt(max(count or values.count, 1.0)))
 
 
 def _over_time(readings: Sequence[Reading], mean_of: Callable[[Reading], Mean | None]) -> Mean | None:
-    """The mean of a time in ms. Where there are many stretches, the error is that of how these differ."""
+    """In ms; many stretches give the error by their differences."""
     first, last = readings[0], readings[-1]
     mean = mean_of(last if len(readings) == 1 else last.since(first))
     if mean is None:
@@ -109,12 +108,11 @@ def _rate(seconds: float | None, finished: float) -> Mean | None:
 def _in_flight(
     readings: Sequence[Reading], window: Reading, seconds: float | None, finished: float, phase: Phase
 ) -> Mean | None:
-    """Mean requests that are served at once; of a decode server from their first tokens on.
+    """Served at once; of a decode server from first tokens on.
 
-    Between two pages it is the time that requests spent there, over the time that passed (Little, 1961); gauges show
-    two moments alone. Worked: 120 requests of 5 s each, 1 s of it in the queue, in 60 s: 120 x 4 / 60 = 8.
-    Only requests that cross an end of the stretch are counted wrong: as many as are in flight, and half of the
-    difference between both ends. Worked: 9 at once and 300 ended: 3 / 300 = 1 %."""
+    Time spent over time passed (Little, 1961), since gauges are moments. Worked: 120 requests of 5 s, 1 s of it
+    queued, in 60 s: 120 x 4 / 60 = 8. Only requests across an end are wrong: as many as in flight, and half of both
+    ends' difference. Worked: 9 at once and 300 ended: 3 / 300 = 1 %."""
     if seconds and window.e2e is not None and finished >= FEWEST:
         before = window.ttft if phase == "decode" else window.queued
         mean = (window.e2e.total - (0.0 if before is None else before.total)) / seconds
@@ -128,7 +126,7 @@ def _in_flight(
 
 
 def _length(values: Histogram | None, tokens: float | None, finished: float) -> Mean | None:
-    """The mean length of requests; counters of tokens say no spread, and 1 is assumed."""
+    """Counters say no spread; 1 is assumed."""
     if (mean := _mean_of(values)) is not None:
         return mean
     if not tokens or not finished:
@@ -137,7 +135,7 @@ def _length(values: Histogram | None, tokens: float | None, finished: float) -> 
 
 
 def _tpot(window: Reading, finished: float, *, drafts: bool) -> Mean | None:
-    """Time per output token after the first, in seconds: by requests, by gaps, or from whole times and first tokens."""
+    """Seconds after the first token: by requests, gaps, or whole times."""
     if (mean := _mean_of(window.request_tpot)) is not None:
         return mean
     if not drafts and (mean := _mean_of(window.token_gaps, finished)) is not None:

@@ -1,4 +1,4 @@
-"""A page, a REST interface and tools of assistants over the stored probes. Nothing here evaluates or writes."""
+"""A page, REST and assistants' tools over stored probes; evaluates nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The application that is served: pages, their files, and the REST interface, behind the guard.
+"""Pages, files and REST behind the guard.
 
-Vega comes out of the installed vl-convert package, so nothing is downloaded."""
+Vega comes from the installed vl-convert: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _EVENLY = 6  # of gzip, once a process
 
 
 def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = None, sql: bool = False) -> ASGIApp:
-    """The application over a pool of sessions; `names` are those that it is asked under."""
+    """`names` are those it is asked under."""
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
@@ -77,7 +77,7 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
 
 
 async def _warm(pool: SessionPool) -> None:
-    """Ask what the page asks first, while a browser opens; a store without rows is no fault."""
+    """Asks the page's first question while a browser opens; an empty store is no fault."""
     bundling = asyncio.create_task(asyncio.to_thread(_bundle))
     with suppress(SweepdbError):
         newest = next(iter(await pool.run(lambda: stored_scopes(pool.location))), None)
@@ -117,9 +117,9 @@ async def _vega(request: Request) -> Response:
 
 
 async def _told(request: Request, error: Exception) -> Response:
-    """An error of the store's tree as a document: what is wrong, and what to do next.
+    """Says what is wrong and what to do next.
 
-    Our own pages ask to be told of refusals: a browser writes every other status into its console as a fault."""
+    Our pages ask for refusals as 200: browsers log other statuses as faults."""
     if not isinstance(error, SweepdbError):
         raise error
     status = status_of(error)
@@ -130,7 +130,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 
 async def _gone(_: Request, __: Exception) -> Response:
-    """Who left in the middle of a request reads no answer: nothing for the log."""
+    """Left in the middle of a request: nothing to log."""
     return Response(status_code=400)
 
 

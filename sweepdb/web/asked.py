@@ -1,4 +1,4 @@
-"""A question from the parameters of an address, called as the options of the command line. Files are never opened."""
+"""Questions from an address, with the command line's options. Never opens files."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Assistant:
         Rows come with units, rules and the expected error; where nothing satisfies the limits, the nearest misses."""
         question_report(report)
         told = await self._pool.ask(question_of(report, options or {}))
-        document = answer_document(told, note=old_name_note(report))
+        document = answer_document(told, note=old_name_note(report, told.answer.question.options.rank_by))
         return _short({name: document[name] for name in _KEPT})
 
     async def why(self, first: str, second: str, options: Options | None = None) -> Document:

@@ -1,4 +1,4 @@
-"""Answers as JSON documents and CSV. The shape is told by the OpenAPI document (sweepdb.web.openapi)."""
+"""Answers as JSON and CSV; sweepdb.web.openapi tells the shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PICTURE_SHAPE = "shape"  # a picture whose rows are those of the document, sent 
 
 
 def answer_document(told: Told, *, picture: str | None = None, note: str | None = None) -> dict[str, object]:
-    """Everything about an answer: what a page shows and what repeats it. Its picture has rows, or is a `shape`."""
+    """All that a page shows, and what repeats it. Its picture has rows, or is a `shape`."""
     answer = told.answer
     asked = report(answer.report)
     question = answer.question
@@ -101,17 +101,17 @@ def column_meanings(asked: Report, names: Collection[str]) -> list[dict[str, str
 
 
 def table_document(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, object]:
-    """Rows that are no answer of a report: sweeps, a probe, operators."""
+    """Rows of no report: sweeps, a probe, operators."""
     return {"columns": [{"name": name} for name in columns], "rows": _cells(rows)}
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """RFC 4180 with plain line breaks, as the command line writes it; missing is empty."""
+    """As the command line writes it; missing is empty."""
     return "".join((csv_line(columns), *(csv_line([plain(value) for value in row]) for row in rows)))
 
 
 def _cells(rows: Iterable[Sequence[object]]) -> list[list[object]]:
-    """Rows that JSON can hold. A column of plain values is taken as it is: a picture has thousands of them."""
+    """As JSON holds them. Plain columns stay: a picture has thousands."""
     return list(map(list, zip(*map(_column, zip(*rows, strict=True)), strict=True)))
 
 

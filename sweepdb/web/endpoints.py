@@ -83,6 +83,7 @@ class Endpoints:
             raise UnknownPathError(f"there is no report {asked!r}", hint="/api/v1/reports lists them")
         parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN]
         question = question_of_parameters(name, parameters)
+        note = note or old_name_note(name, question.options.rank_by)
         told = await self._pool.ask(question, request.query_params.get("state"))
         if form == "csv":
             lines = await asyncio.to_thread(csv_text, told.answer.columns, told.answer.rows[:MOST_LINES])

@@ -1,7 +1,6 @@
-"""Who may ask a server what: its own names, reading alone, no other site's pages, and a token beyond this machine.
+"""Who may ask: own names, reading alone, no other site's pages, a token beyond this machine.
 
-A page of another site can make a browser send requests here, and can give this machine's address to a name of its own;
-only a list of names refuses that one."""
+Another site's page can give this machine's address a name; only a list of names refuses that."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _ENTERED = '<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A request that is not answered: the status, and the two sentences of an error."""
+    """Status, and an error's two sentences."""
 
     status: int
     error: str
@@ -50,7 +49,7 @@ def host_name(header: str) -> str:
 
 
 class Guard:
-    """An ASGI application around another, which sees only requests that are let in."""
+    """Around an ASGI application."""
 
     def __init__(
         self, app: ASGIApp, *, names: frozenset[str], token: str | None = None, posts: frozenset[str] = frozenset()
@@ -88,7 +87,7 @@ class Guard:
             await self._app(scope, receive, guarded)
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """The reason why a request is not answered; None where it is."""
+        """None: let in."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or host_name(hosts[0]) not in self._names:
@@ -120,7 +119,7 @@ class Guard:
         return cookie is not None and self._is_token(cookie.value)
 
     def _is_entering(self, scope: Scope) -> bool:
-        """Whether the front page is opened with the token in its address, as a person does once."""
+        """The front page with the token in its address, as a person opens it once."""
         if scope["path"] != "/":
             return False
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
@@ -136,7 +135,7 @@ class Guard:
 
 
 def _is_own(headers: Headers, path: str, method: str) -> bool:
-    """Whether no page of another site asks. A link from one may open a page here: it reads nothing of it."""
+    """A link from another site may open a page: it reads nothing."""
     site = headers.get("sec-fetch-site", "none")
     if site in {"none", "same-origin"}:
         return True

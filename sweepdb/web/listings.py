@@ -1,6 +1,6 @@
-"""Documents that are no answer of a report: decisions, and tables of sweeps, measured points, a step or a stored row.
+"""Documents of no report: decisions, and tables of sweeps, points, a step or a row.
 
-A table comes with the statement and the command that give it again, and a picture where one says more."""
+With the statement and command that repeat them, and sometimes a picture."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _APART = ((1, 1.0), (2, 1.2), (3, 1 / 1.2))  # layers of lines, and how far pred
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A table, what gives it again, and its picture where rows make one."""
+    """A table, what repeats it, and a picture."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -99,7 +99,7 @@ _SIDES = ("baseline", "against")
 
 
 def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
-    """Changes between two sides, the worst first: runs by tag, version or days, or a sweep."""
+    """By tag, version, days or sweep."""
     from sweepdb.measuring import Change, regressions
 
     given = _checked(asked, {*_OF_RUNS, *_SIDES})
@@ -116,7 +116,7 @@ def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listin
 
 
 def trend_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
-    """The steps of measured settings over days, the newest first, with values and versions as a picture."""
+    """With values and versions as a picture."""
     from sweepdb.measuring import Trend, trends
     from sweepdb.reporting import trend_picture
 

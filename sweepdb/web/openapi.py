@@ -1,4 +1,4 @@
-"""The OpenAPI document of the REST interface, made of headers of reports and declarations of options."""
+"""OpenAPI of the REST interface, from headers and declared options."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
 def _decided() -> list[dict[str, object]]:
     own = (
         Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
-        Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: prefill and decode apart"),
+        Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: disaggregated"),
         Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
     )
     return [*map(parameter_of, keywords_of(asked_reports()[REPORT])), *map(parameter_of, own)]
@@ -76,7 +76,7 @@ def parameter_of(keyword: Keyword) -> dict[str, object]:
 
 
 def schema_of(hint: Any) -> dict[str, object]:  # noqa: ANN401  a type hint is of no one type
-    """The JSON schema of a hint: the first of several kinds, words as an enumeration, lists as text with commas."""
+    """The first of several kinds; enumerations for words, text with commas for lists."""
     if get_origin(hint) is Literal:
         return {"type": "string", "enum": list(get_args(hint))}
     if get_origin(hint) in {Union, UnionType}:

@@ -1,7 +1,6 @@
-"""Open sessions of a server, one a scope and moment: a moved limit finds the rows of its scope in memory.
+"""A server's sessions, one a scope and moment, so that new limits read memory.
 
-Whoever asks with the state that an earlier answer told gets rows of that moment, however the store has grown since, as
-long as its session is among those that are kept."""
+A caller with an earlier answer's state gets that moment's rows while its session is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from sweepdb.sessions import session_at
 
 
 class UnknownPathError(InputError):
-    """Nothing stands under an address."""
+    """Nothing is at this address."""
 
 
 class ServerBusyError(SweepdbError): ...
@@ -44,12 +43,12 @@ _STATUS: tuple[tuple[type[SweepdbError], int], ...] = (
 
 
 def told(error: SweepdbError) -> dict[str, str | None]:
-    """An error as a document: a stored name in it steers no reader."""
+    """Stored names in it steer no reader."""
     return {"error": escaped(error.message), "hint": None if error.hint is None else escaped(error.hint)}
 
 
 def status_of(error: SweepdbError) -> int:
-    """The HTTP status of an error: a store that cannot be read is the server's fault."""
+    """An unreadable store is the server's fault."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
@@ -65,7 +64,7 @@ _Key = tuple[object, str]
 
 @dataclass(slots=True)
 class _Held:
-    """A session with the state of the store that it reads, and how many questions it has before it."""
+    """With its store's state, and questions waiting."""
 
     session: Session
     state: str
@@ -78,7 +77,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An answer, the state of the store that it is of, and how long it took."""
+    """With state and duration."""
 
     answer: Answer
     state: str
@@ -86,7 +85,7 @@ class Told:
 
 
 class SessionPool:
-    """Sessions of one store. Questions of one scope wait for each other; `most_waiting` of all may wait."""
+    """Questions of one scope wait in turn; `most_waiting` in all."""
 
     def __init__(
         self, location: StoreLocation, *, timeout_s: float = 30.0, threads: int = 2, most_waiting: int = 64
@@ -100,7 +99,7 @@ class SessionPool:
         self._state: tuple[float, str] | None = None
 
     async def ask(self, question: Question, state: str | None = None) -> Told:
-        """An answer of the moment of `state`, or of the store as it is now where that session is closed."""
+        """At `state`, or now where that session is closed."""
         self._enter()
         started = time.perf_counter()
         try:
@@ -123,7 +122,7 @@ class SessionPool:
             self._under_way -= 1
 
     async def state(self) -> str:
-        """The state of the store as it was at most two seconds ago."""
+        """At most two seconds old."""
         if self._state is None or time.monotonic() - self._state[0] > _STATE_HOLDS_S:
             found = await asyncio.to_thread(read_state, self.location)
             self._state = (time.monotonic(), found)
@@ -168,7 +167,7 @@ class SessionPool:
         raise AssertionError
 
     async def _on_thread(self, key: _Key, one: _Held, question: Question) -> Answer:
-        """Ask on a thread; when the time is over, DuckDB is interrupted until the thread is done."""
+        """Beyond the time DuckDB is interrupted until the thread ends."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, one.session.ask, question)
         try:
             return await asyncio.shield(running)
@@ -200,7 +199,7 @@ class SessionPool:
         return self._used((scope, now))
 
     async def _moved(self, key: _Key, one: _Held) -> None:
-        """Keep a session under the moment at which it read the store again: a question wanted more of it."""
+        """Under the moment of its new reading."""
         state = await asyncio.to_thread(read_state, self.location)
         if state != one.state and self._held.get(key) is one:
             del self._held[key]

@@ -1,4 +1,4 @@
-"""Serving: an address and a token, checked before anything is opened, and uvicorn."""
+"""Address and token, checked before anything opens, and uvicorn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADERS_S = 10.0  # that a request may take to say what it wants
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """How a store is served: where, under which names, to whom."""
+    """Where, under which names, to whom."""
 
     location: StoreLocation
     host: str = "127.0.0.1"
@@ -39,7 +39,7 @@ class Served:
 
 
 class PromptProtocol(H11Protocol):
-    """HTTP whose requests must be there in time: half of one would hold a connection for ever."""
+    """Half a request would hold a connection for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -56,7 +56,7 @@ class PromptProtocol(H11Protocol):
             self._waited.cancel()
 
     def _wait(self) -> None:
-        """Close what says nothing whole within 10 s."""
+        """After 10 s."""
         if self.cycle is not None and not self.cycle.response_complete:
             if self._waited is not None:
                 self._waited.cancel()
@@ -77,7 +77,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bound_socket(served: Served) -> socket.socket:
-    """A socket that listens, or the reason why there is none."""
+    """Or the reason why there is none."""
     if not is_loopback(served.host) and served.token_file is None:
         raise InputError(
             f"`host={served.host}` is reached from other machines, so a token is needed",
@@ -94,7 +94,7 @@ def bound_socket(served: Served) -> socket.socket:
 
 
 def serve(served: Served, listening: socket.socket, on_ready: Callable[[str], None]) -> None:
-    """Serve until interrupted; `on_ready` is told the address of the page once the store can be read."""
+    """`on_ready` gets the page's address once the store can be read."""
     token = _token(served.token_file)
     read_store_id(served.location)
     bound = listening.getsockname()[1]
@@ -111,7 +111,7 @@ def serve(served: Served, listening: socket.socket, on_ready: Callable[[str], No
 
 
 def _own_name(host: str) -> tuple[str, ...]:
-    """The address that is bound, as browsers write it; that of every network card is no name."""
+    """As browsers write it; all network cards together have none."""
     if host in {"0.0.0.0", "::"}:  # noqa: S104  compared with
         return ()
     return (f"[{host}]" if ":" in host else host.lower(),)

@@ -1,6 +1,6 @@
-"""One read-only statement in a process of its own: its limits of memory and time are those of that process alone.
+"""A read-only statement in a process of its own, with its own limits.
 
-Run as a program it reads the store's address and the statement from standard input, and writes one JSON document."""
+Reads the store's address and the statement from standard input, writes one JSON document."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def bounded_rows(result: Iterable[tuple[object, ...]], most_bytes: int) -> tuple[list[str], bool]:
-    """Rows as JSON, as many as are sent, and whether there are more: 10,000 rows and 8 MiB at most."""
+    """Up to 10,000 rows and 8 MiB, and whether there are more."""
     rows: list[str] = []
     for row in result:
         text = json.dumps(plain(row))  # ASCII: a letter is a byte

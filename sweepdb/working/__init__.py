@@ -1,4 +1,4 @@
-"""Sweeps on many workers: a coordinator plans, captures and cuts; workers evaluate, write parts and register them."""
+"""Sweeps on workers: a coordinator plans and cuts; workers evaluate, write and register parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured points on workers: scenarios in shards and logs to replay, whose numbers travel back to be compared."""
+"""Measured points on workers; numbers travel back."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def evaluated_on(
     captured: LookUp | None = None,
     on_progress: Progress = lambda _done, _all: None,
 ) -> tuple[Evaluations, Failures]:
-    """Scenarios at batch sizes, and why some could not be evaluated. Operators are captured here, once.
+    """With failures. Operators are captured here, once.
 
-    The scenarios of a shard that fails three times count as failed; the others go on."""
+    A shard that fails three times fails its scenarios; others go on."""
     waiting: dict[str, Cut[_Item]] = {}
     found: dict[Scenario, Evaluated] = {}
     failures: dict[Scenario, str] = {}
@@ -96,9 +96,9 @@ def evaluated_on(
 
 
 def replayed_on(engine: ShardEngine, logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
-    """Times of each log, in their order, or the rule by which it is left out. Operators are captured here, once.
+    """Times in order, or the rule that excludes a log. Operators are captured here, once.
 
-    A log whose shard fails three times is left out with the reason; the others go on."""
+    A shard that fails three times excludes its logs."""
     run = _run_number()
     keys = [hashlib.sha256(f"{run} {number} {log.point}".encode()).hexdigest() for number, log in enumerate(logs)]
     made: dict[str, PlayedLog] = {}
@@ -122,13 +122,13 @@ def replayed_on(engine: ShardEngine, logs: Sequence[MeasuredLog], captured: Look
 
 
 def _run_number() -> int:
-    """A number that tells the shards of a run from those of others on the same scheduler."""
+    """Tells a run's shards from others on the scheduler."""
     return secrets.randbelow(2**31)
 
 
 @contextmanager
 def _until_done(engine: ShardEngine) -> Iterator[None]:
-    """Let the engine go at the end, and say what to do where it was lost."""
+    """Says what to do where the engine was lost."""
     try:
         yield
     except EngineLostError as error:
@@ -141,7 +141,7 @@ def _until_done(engine: ShardEngine) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
-    """A scenario of measured points, as shards are cut of them."""
+    """For cutting shards."""
 
     number: int
     scenario: Scenario
@@ -150,7 +150,7 @@ class _Item:
 
     @property
     def interval(self) -> tuple[int, int]:
-        """As many batch sizes as are asked for: they need not be neighbours."""
+        """Sizes need not be neighbours."""
         return 1, len(self.sizes)
 
 

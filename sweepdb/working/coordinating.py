@@ -1,6 +1,6 @@
-"""Coordinates a sweep on workers: plans, captures once, reserves scenarios, hands out shards and takes their outcomes.
+"""Plans, captures once, reserves, hands out shards and takes outcomes.
 
-What is stored rests on content keys and on the one transaction that registers a part, never on the engine."""
+Content keys and the registering transaction decide what is stored, never the engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A scenario that is ready, as shards are cut of them."""
+    """Ready to be cut."""
 
     ready: ReadyScenario
 
@@ -74,8 +74,9 @@ def run_on_workers(
     engine: ShardEngine | None = None,
     arrivals: ArrivalRequest | None = None,
 ) -> SweepReport:
-    """Evaluate and store, as one sweep, what the store lacks of a request. Committed shards are kept, however it ends;
-    the same request again adds only what is missing. With `arrivals`, every scenario is played at rates, too."""
+    """As one sweep. Committed shards stay, and the same request adds the rest.
+
+    `arrivals` also simulates every scenario."""
     planned = legal_scenarios(request)
     shelf = part_shelf(store)
     engine = engine_of(workers) if engine is None else engine
@@ -264,7 +265,7 @@ class _Coordinating:
         return task
 
     def _again(self, task: ShardTask, error: Exception) -> None:
-        """Try a shard elsewhere, until it has failed three times; then it is named, and the others go on."""
+        """Elsewhere, up to three failures; others go on."""
         if task.attempt < MOST_ATTEMPTS:
             self.engine.submit(replace(task, attempt=task.attempt + 1))
             return

@@ -1,4 +1,4 @@
-"""Shards on Dask.distributed: workers of this machine, or of a scheduler that any site's tools have started."""
+"""Shards on Dask.distributed, on this machine or a scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _distributed() -> Any:  # noqa: ANN401  a module without types
 
 
 class DaskEngine:
-    """Shards on the workers of a scheduler. Dask moves a shard whose worker died, and gives up after three deaths."""
+    """Dask moves a dead worker's shard, and gives up after three."""
 
     def __init__(self, workers: Workers, work: Work = run_shard) -> None:
         self._work = work
@@ -99,7 +99,7 @@ class DaskEngine:
 
 
 def _copied_workers() -> Any:  # noqa: ANN401  a setting of Dask's, until it is left
-    """Have workers of this machine start as copies of a process that has imported what shards need, as pools do."""
+    """Copies of a process that has imported what shards need."""
     if sys.platform != "linux":
         return None
     import dask
@@ -118,7 +118,7 @@ def _plain(error: BaseException) -> Exception:
 
 
 def serve_worker(address: str, *, count: int = 1) -> None:
-    """Run workers of a scheduler until it ends or this process is told to."""
+    """Until the scheduler or this process ends."""
     dask = _distributed()
 
     async def serve() -> None:

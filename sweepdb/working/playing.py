@@ -1,4 +1,4 @@
-"""Requests that arrive, played against the scenarios of a shard, in whichever process."""
+"""Simulates a shard's scenarios."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.writing import put_loads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plays:
-    """The requests that arrive at every scenario of a shard, and the loads that are stored, by scenario."""
+    """Requests for every scenario, and stored loads."""
 
     asked: ArrivalRequest
     known: Mapping[int, frozenset[str]]
@@ -25,7 +25,7 @@ class Plays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """New loads by scenario, how many were there, and why some scenarios could not be played: status and reason."""
+    """New loads, how many were there, and failures by status and reason."""
 
     loads: Mapping[int, tuple[LoadRecord, ...]]
     made: int

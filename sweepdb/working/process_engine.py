@@ -1,7 +1,6 @@
-"""Shards in processes of this machine, or in this one: no cluster, nothing to install.
+"""Shards in processes of this machine, or in this one.
 
-A worker ends at ^C without words: the coordinator, which heard it as well, says what became of the sweep. Dask imports
-this module in its workers, too, and calls `dask_setup`."""
+Workers end silently at ^C, as the coordinator speaks. Dask also imports this and calls `dask_setup`."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ _INTERRUPTED = 130
 
 
 def end_quietly() -> None:
-    """End this process at ^C, with what it has begun undone, and without a traceback."""
+    """At ^C, undoing what it began."""
     with suppress(ValueError):  # not in the main thread: whoever has that hears ^C
         signal.signal(signal.SIGINT, lambda *_: sys.exit(_INTERRUPTED))
 
 
 def dask_setup(_worker: object) -> None:
-    """Dask's name for what a worker does first."""
+    """Dask's name for a worker's first call."""
     end_quietly()
 
 
@@ -48,7 +47,7 @@ IMPORTED_ONCE = (
 
 
 class InlineEngine:
-    """Shards one by one, in this process: a share of an array, whose scheduler is the cluster's."""
+    """For a share of an array: the cluster schedules."""
 
     def __init__(self, work: Work = run_shard) -> None:
         self._work = work
@@ -74,10 +73,9 @@ class InlineEngine:
 
 
 class ProcessEngine:
-    """Shards in a pool of processes.
+    """One kill ends all shards of the pool.
 
-    Where one is killed, so are all shards of the pool. Each is run again in a process of its own, and only who kills
-    that one has failed: nobody is blamed for a neighbour."""
+    Each then runs alone, and only one that kills its own process has failed."""
 
     def __init__(self, count: int, work: Work = run_shard) -> None:
         self._work = work
@@ -115,7 +113,7 @@ class ProcessEngine:
                     self._suspects.append(task)
 
     def cancel(self) -> None:
-        """Let shards go that have not begun; processes that have nothing to do end first."""
+        """Only shards that have not begun; idle processes end first."""
         idle = not self._futures
         self._futures.clear()
         self._suspects.clear()
@@ -142,8 +140,9 @@ def _started(count: int) -> ProcessPoolExecutor:
 
 
 def _starting() -> BaseContext:
-    """How a worker starts: as a copy of a process that has imported what shards need, where the system has such copies
-    without surprises; else as a Python of its own. Never as a copy of this one, whose threads it would not have."""
+    """Copies of a process with imports done, where safe; else a new Python.
+
+    Never of this one, whose threads would be missing."""
     if sys.platform != "linux":
         return get_context("spawn")
     context = get_context("forkserver")
@@ -152,9 +151,9 @@ def _starting() -> BaseContext:
 
 
 def _settle(environment: Mapping[str, str]) -> None:
-    """Have the variables of the coordinator, and end at ^C without words.
+    """The coordinator's variables, and a silent ^C.
 
-    Those of the process that was copied are as old as it is; ^C at a terminal reaches every process."""
+    A copied process has old variables; a terminal's ^C reaches all."""
     os.environ.clear()
     os.environ.update(environment)
     end_quietly()

@@ -1,4 +1,4 @@
-"""The work of one shard, in any process: evaluate, write a part, register it where the store takes many writers."""
+"""One shard's work: evaluate, write a part, register it where many may write."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTask:
-    """A shard as it travels: `store_url` where the worker registers its part itself, else the coordinator does.
+    """With `store_url` the worker registers.
 
-    Without `folder` no part is written: numbers travel back, to be compared with measured ones."""
+    Without `folder` numbers travel back for comparison."""
 
     sweep_id: int
     key: str
@@ -38,7 +38,7 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardOutcome:
-    """The outcome of a shard: its part where nobody registered it yet, what was registered, and what failed."""
+    """Its part unless registered, what was registered, and failures."""
 
     key: str
     part: PartFile | None
@@ -56,7 +56,7 @@ Work = Callable[[ShardTask], ShardOutcome]
 
 
 class ShardEngine(Protocol):
-    """Whatever runs shards. Whether each runs once, twice or dies half-way makes no difference to what is stored."""
+    """Running a shard twice or half-way changes nothing stored."""
 
     @property
     def busy(self) -> bool: ...
@@ -64,18 +64,18 @@ class ShardEngine(Protocol):
     def submit(self, task: ShardTask) -> None: ...
 
     def results(self) -> Iterator[Result]:
-        """Yield what has been submitted as it ends, in any order; an error where a shard's worker failed or died."""
+        """As they end; errors for shards whose worker failed or died."""
         ...
 
     def cancel(self) -> None: ...
 
 
 class EngineLostError(Exception):
-    """Nobody runs the shards any more; those that were registered are kept."""
+    """Registered shards are kept."""
 
 
 def ended_shards(engine: ShardEngine, tasks: Iterable[ShardTask]) -> Iterator[tuple[ShardTask, ShardOutcome | str]]:
-    """Hand out shards, and yield each as it ends: its outcome, or why it failed for the third time."""
+    """With its outcome, or why it failed for the third time."""
     under_way = 0
     for task in tasks:
         while engine.busy:
@@ -142,7 +142,7 @@ def run_shard(task: ShardTask) -> ShardOutcome:
 
 
 def _played(task: ShardTask, plays: Plays) -> tuple[Played, int | None]:
-    """Play requests against the scenarios of a shard; the probes of these are stored by then, where many may write."""
+    """Probes are stored by then, where many may write."""
     from sweepdb.working.playing import play_shard, store_loads  # a fifth of a second of imports
 
     played = play_shard(task.items, _OPERATORS, plays)

@@ -1,12 +1,12 @@
-"""The option `workers`: which engine runs the shards of a sweep."""
+"""The option `workers`."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 FORMS = "dask://HOST:PORT, dask:N, processes:N or shard:I/M"
 _MOST = 4096
@@ -14,7 +14,7 @@ _MOST = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """An engine: a Dask scheduler by address, N workers of this machine, or one share of an array of processes."""
+    """A Dask scheduler, N workers here, or a share of an array."""
 
     kind: Literal["scheduler", "dask", "processes", "share"]
     address: str = ""

@@ -27,7 +27,6 @@ UNEXPLAINED = 30.0  # percent of bias from which a pair is listed
 
 
 def main(folder: Path) -> None:
-    """Both files, one after the other."""
     _serving(compare(_records(folder / "serving.csv")))
     records = _records(folder / "published.csv")
     _published(compare(records), records)
@@ -65,7 +64,6 @@ def _serving(found: Validation) -> None:
 
 
 def _wholes(comparisons: Sequence[Comparison]) -> None:
-    """The time of a whole request: the first token and all that follow, measured and predicted."""
     print("| mode | metric | rows | median/mean/P90 | bias |\n|---|---|---|---|---|")
     for name in ("aggregated", "disaggregated", "all"):
         found = standing_of([one for one in comparisons if name in {one.mode, "all"}], "ours")

@@ -24,7 +24,7 @@ DEVICES = {
     name.upper().removesuffix("_SXM"): name
     for name in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
 }
-MODES = {"all": "all", "aggregated": "aggregated", "prefill and decode apart": "disaggregated"}
+MODES = {"all": "all", "aggregated": "aggregated", "disaggregated": "disaggregated"}
 ASKED, KNOWN = "serving.csv As asked", "serving.csv As known"
 PUBLISHED = ("published.csv As asked", "published.csv As known")
 TAU = re.compile(r"Kendall tau of tokens/s/device: (\S+), mean of (\d+) groups")
@@ -32,7 +32,6 @@ BOTH = "rows the peer predicts"
 
 
 def printed(text: str) -> Printed:
-    """Every row that accuracy.py printed."""
     found: dict[tuple[str, str, str, str], Sequence[str]] = {}
     file = knowledge = table = ""
     before: list[str] = []
@@ -57,7 +56,6 @@ def _cells(line: str) -> list[str]:
 
 
 def _short(figures: str) -> str:
-    """Median and mean of median/mean/P90."""
     return "/".join(figures.split("/")[:2])
 
 
@@ -140,7 +138,6 @@ def rewritten(page: str, rows: Printed) -> tuple[str, list[str]]:
 
 
 def main(source: Path, target: Path) -> None:
-    """Rewrite the page, and name what stayed."""
     page, missing = rewritten(target.read_text(encoding="utf-8"), printed(source.read_text(encoding="utf-8")))
     target.write_text(page, encoding="utf-8")
     for line in missing:

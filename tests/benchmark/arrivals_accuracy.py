@@ -27,7 +27,6 @@ METRICS = (
 
 
 def main() -> None:
-    """Both tables."""
     found = stages()
     print(f"| stage | load | hit rate | {' | '.join(METRICS)} |\n|---|---|---|{'---|' * len(METRICS)}")
     for one in found:

@@ -36,7 +36,6 @@ LADDER_AIM_S = 8.0  # 12 scenarios x 24 rates x 20,000 requests on 2 cores
 
 
 def every_load(player):
-    """The loads of a run at the ladder of its own saturation throughput."""
     return [player.load(rate) for rate in player.rates(None)]
 
 
@@ -62,7 +61,6 @@ def lengths(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def asked(times: np.ndarray, name: str) -> AskedRequests:
-    """Requests of one kind of lengths."""
     prompts, answers = lengths(name)
     nothing = np.zeros(REQUESTS, dtype=np.int64)
     return AskedRequests(
@@ -72,7 +70,6 @@ def asked(times: np.ndarray, name: str) -> AskedRequests:
 
 
 def plays() -> None:
-    """One core, one rate at a time."""
     times = unit_times(ArrivalProcess(kind="poisson", requests=REQUESTS))
     for name, admission in product(AIMS, ("mixed", "prefill_first")):
         rules = PlayRules(admission=admission, token_budget=8192, seats=256)

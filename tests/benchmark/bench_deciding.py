@@ -66,7 +66,6 @@ def compared(path):
 
 
 def points_of(path, kept):
-    """The points, from a file of an earlier run where there is one."""
     if kept is not None and kept.exists():
         with kept.open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
@@ -104,7 +103,12 @@ def run_of(setting, measured):
     ratios = {name: math.log(measured[name] / getattr(setting, name)) for name in METRICS.values()}
     place = Teaching(prior=None).located(setting)
     run = OwnRun(
-        measurement=setting.probe, server=setting.server, users=place.users, setting=setting, measured=measured
+        measurement=setting.probe,
+        server=setting.server,
+        plan=setting.plan,
+        users=place.users,
+        setting=setting,
+        measured=measured,
     )
     return run, Run(key=setting.probe, setting=place, ttft=ratios["ttft_ms"], tpot=ratios["tpot_ms"])
 
@@ -119,8 +123,6 @@ class PerDevice(Wanted):
 
 
 class Bench:
-    """Decisions about one choice of settings."""
-
     def __init__(self, choice, prior):
         self.settings = tuple(setting for setting, _ in choice)
         self.runs = [run_of(*one) for one in choice]
@@ -164,7 +166,6 @@ class Bench:
 
 
 def drawn(bench, random):
-    """Limits of one decision."""
     at, wide = random.integers(len(bench.runs)), random.uniform(1.0, 1.3, 2)
     ttft, tpot = (
         bench.runs[at][0].measured[name] * factor for name, factor in zip(METRICS.values(), wide, strict=True)
@@ -174,8 +175,6 @@ def drawn(bench, random):
 
 
 def at_random(random):
-    """A start that nobody chose."""
-
     def choose(worlds):
         left = np.unique(worlds.starts[np.isnan(worlds.measured)])
         return int(random.choice(left)) if left.size else None
@@ -184,7 +183,6 @@ def at_random(random):
 
 
 def figures(way, ladders, found):
-    """A figure a line, of each number of starts, with the aim where there is one."""
     for starts, outcomes in sorted(found.items()):
         lost = [one for *_, one in outcomes if one is not None]
         values = {
@@ -204,7 +202,6 @@ def figures(way, ladders, found):
 
 
 def main():
-    """Print a line for each way of choosing and number of starts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path, nargs="?", default=ROOT / "e2e" / "serving.csv")
     parser.add_argument("--decisions", type=int, default=10, help="of each choice")

@@ -47,19 +47,16 @@ ERROR_AIM_MS, PROCESS_AIM = 3, 1.7  # the expected error of an answer; a process
 
 
 def spent(who: int) -> float:
-    """Processor seconds of this process or of those it started."""
     usage = resource.getrusage(who)
     return usage.ru_utime + usage.ru_stime
 
 
 def show(name: str, cpu: list[float], wall: list[float], **details: object) -> None:
-    """One figure: the least processor time, with the least wall time beside it."""
     line = {"name": name, "value": round(min(cpu) * 1000, 1), "unit": "ms CPU", "wall_ms": round(min(wall) * 1000, 1)}
     print(json.dumps({**line, **details, "machine": machine()}), flush=True)
 
 
 def expected_error(url: str) -> None:
-    """The part of an answer that says how far it may be off, and whether its limits hold."""
     told = session_module.with_expected_errors
     cpu: list[float] = []
     wall: list[float] = []

@@ -69,7 +69,6 @@ def command(name: str, arguments: str, store: Path, **aim: str) -> float:
 
 
 def commands() -> None:
-    """Commands in new processes, on an empty store and on one that knows the operators."""
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         qwen, million = folder / "qwen.sqlite", folder / "million.yaml"

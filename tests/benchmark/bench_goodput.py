@@ -111,7 +111,6 @@ def in_session(url: str, limits: list[dict[str, float]], name: str = "best", **m
 
 
 def main() -> None:
-    """Three stores, and a question of each."""
     limits = [{"by": "goodput", "ttft_limit": 150.0 + 10 * n, "tpot_limit": 15.0 + n} for n in range(6)]
     with tempfile.TemporaryDirectory() as folder:
         many, few, pairs = (f"sqlite:///{folder}/{name}.sqlite" for name in ("many", "few", "pairs"))

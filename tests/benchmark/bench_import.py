@@ -21,7 +21,6 @@ MODELS = ("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-70B-Instruct", "deepseek-ai/Dee
 
 
 def table(path: Path, rows: int) -> None:
-    """Write rows of some hundred settings, each measured at a time of its own."""
     draw = random.Random(1)
     with path.open("w", encoding="utf-8") as file:
         file.write("model,device,engine,precision,tp,input_length,output_length,concurrency,measured_at,measured_by,"
@@ -37,7 +36,6 @@ def table(path: Path, rows: int) -> None:
 
 
 def database_alone(store: Path, copy: Path) -> float:
-    """Processor seconds of SQLite for the rows of a store, in a table with the same indexes."""
     with sqlite3.connect(store) as source, sqlite3.connect(copy) as target:
         for (statement,) in source.execute(
             "SELECT sql FROM sqlite_master WHERE tbl_name = 'measurement' AND sql IS NOT NULL ORDER BY type DESC"
@@ -56,7 +54,6 @@ def database_alone(store: Path, copy: Path) -> float:
 
 
 def main() -> None:
-    """Import once, and once more where everything is there."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         path, store = Path(folder) / "runs.csv", Path(folder) / "store.db"

@@ -94,7 +94,6 @@ def print_errors(data, count, found):
 
 
 def print_figures(data, servers, prior_without):
-    """A line for each number of runs and metric, over all servers, each with the prior that did not see it."""
     for count in RUNS:
         found = []
         for left_out, runs in servers:
@@ -133,9 +132,9 @@ def print_sides(apart, known):
     }
     for count in (0, 1, 3):
         found = [one for key, runs in apart.items() for one in judged_apart(runs, without[pairs[key]], count)]
-        print_errors("serving.csv, sides apart, by left-out pairs", count, found)
+        print_errors("serving.csv, disaggregated, by left-out pairs", count, found)
     whole = {key: [run for other, some in known.items() if other[:6] == key for run in some][:200] for key in apart}
-    for name in ("sides apart, as predicted", "sides apart, by runs of whole requests"):
+    for name in ("disaggregated, as predicted", "disaggregated, by runs of whole requests"):
         found = []
         for key, runs in apart.items():
             if whole[key]:
@@ -146,7 +145,6 @@ def print_sides(apart, known):
 
 
 def main(folder: Path) -> None:
-    """Both files, one after the other."""
     points = points_of(read_measurements(folder / "e2e" / "serving.csv").records)
     known = groups_of(points)
     print_sides(apart_groups_of(points), known)

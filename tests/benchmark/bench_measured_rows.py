@@ -30,7 +30,6 @@ ASKED = (("best", {}), ("best", {"tpot_limit": 40.0}), ("pareto", {}), ("curve",
 
 
 def predict(url: str, rows: int) -> None:
-    """Store so many predictions: devices, plans and lengths at every number of requests."""
     made = [
         changed(scenario(MODELS[4], workload, device, precision=PRECISIONS[0], plan=plan, phase="aggregated"),
                 serving_model="vllm")
@@ -41,7 +40,6 @@ def predict(url: str, rows: int) -> None:
 
 
 def measure(url: str, rows: int) -> None:
-    """Store so many points, each a setting of its own."""
     made = []
     for number in range(rows):
         users, rest = number % SIZES + 1, number // SIZES
@@ -65,7 +63,6 @@ def measure(url: str, rows: int) -> None:
 
 
 def seconds(url: str, rows: str) -> tuple[float, float]:
-    """Processor seconds of the first question, and of the others together."""
     with Session(parse_url(url)) as session:
         took = []
         for report, options in ASKED:
@@ -76,7 +73,6 @@ def seconds(url: str, rows: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Ask the same of both."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         urls = {kind: f"sqlite:///{folder}/{kind}.sqlite" for kind in ("predicted", "measured")}

@@ -6,10 +6,11 @@ server's processor time an answer; asserts nothing. The store is that of bench_r
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -20,17 +21,22 @@ from figures import say
 from served_page import Watched, launched, serving
 
 MOVES = 40
-MODEL = "Qwen/Qwen3-8B"
+MODEL = "Qwen/Qwen3-8B"  # of a store of a million rows; smaller ones have fewer models
+
+
+def stored_model(url):
+    """The model of the figures where the store has it, else its first."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as store:
+        names = [name for (name,) in store.execute("SELECT name FROM model ORDER BY id")]
+    return MODEL if MODEL in names else names[0]
 
 
 def spent(process):
-    """Processor milliseconds of a process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def percentile(values, share):
-    """The value that a share of all lies below."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
@@ -49,7 +55,6 @@ def page_of(chromium, address, path):
 
 
 def drawn(page, after):
-    """Wait for another answer to be on the page."""
     page.locator(f"body:not([data-seq='{after}'])").wait_for(timeout=60_000)
 
 
@@ -75,12 +80,12 @@ def moves(chromium, address, path, process, name):
                  least=round(min(took), 1), server_cpu_ms=round(cpu, 1))  # fmt: skip
 
 
-def answers(address, process):
+def answers(address, process, model):
     """The two answers of a moved limit by themselves, without a browser."""
     for report in ("pareto", "best"):
         took, before = [], spent(process)
         for number in range(MOVES):
-            asked = f"{report}?model={MODEL}&convention=physical&tpot_limit={60 - number}&max_points=400"
+            asked = f"{report}?model={model}&convention=physical&tpot_limit={60 - number}&max_points=400"
             asked = asked if report == "pareto" else asked.replace("&max_points=400", "")
             started = time.perf_counter()
             urllib.request.urlopen(f"{address}/api/v1/answer/{asked}").read()
@@ -107,13 +112,13 @@ def main():
         chromium = launched(driver.chromium)
         if chromium is None:
             sys.exit("there is no Chromium: apt-get install chromium")
-        moves(chromium, address, f"/?model={MODEL}&tpot_limit=60", process, "page")
-        answers(address, process)
+        model = stored_model(url)
+        moves(chromium, address, f"/?model={model}&tpot_limit=60", process, "page")
+        answers(address, process, model)
         chromium.close()
 
 
 def is_server(folder, url):
-    """Whether a process is the server of this store that this one started."""
     try:
         words = (folder / "cmdline").read_bytes().decode().split("\0")
         parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])

@@ -62,12 +62,10 @@ main()
 
 
 def children_cpu_s(line: list[str]) -> float:
-    """Processor seconds of a process and those it waited for."""
     return with_errors(line)[0]
 
 
 def with_errors(line: list[str]) -> tuple[float, str]:
-    """Processor seconds of a process, and the last line that it wrote to stderr."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     errors = subprocess.run(line, cwd=ROOT, check=True, capture_output=True, text=True).stderr
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -75,7 +73,6 @@ def with_errors(line: list[str]) -> tuple[float, str]:
 
 
 def imports_cpu_s(arguments: list[str]) -> float:
-    """Processor seconds of a process that imports what a command has imported, and does nothing."""
     listed = "import atexit, sys; atexit.register(lambda: print('\\n' + ' '.join(sys.modules)))"
     program = f"{listed}; sys.argv = ['sweepdb'] + {arguments!r}; from cli.main import main; main()"
     printed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True)
@@ -85,7 +82,6 @@ def imports_cpu_s(arguments: list[str]) -> float:
 
 
 def own_cpu_s(work: Callable[[], object]) -> float:
-    """Processor seconds of something in this process."""
     started = time.process_time()
     work()
     return time.process_time() - started
@@ -130,7 +126,6 @@ def million(folder: Path) -> None:
 
 
 def table_of(block: ProbeBlock, number: int) -> np.ndarray:
-    """A block as rows of floats, the number of the block first."""
     columns = [values for values in block.columns().values() if values is not None]
     return np.stack([np.full(block.batch_size.size, number), block.batch_size, *columns], axis=1).astype(float)
 

@@ -74,24 +74,20 @@ def ask(url: str, sql: str, times: int = 1) -> tuple[float, float, int]:
 
 
 def emit(name: str, seconds: list[float], rows: int) -> None:
-    """Print one figure: the median."""
     value = round(statistics.median(seconds), 3)
     print(json.dumps({"name": name, "value": value, "unit": "s", "rows": rows, "machine": machine()}), flush=True)
 
 
 def cold(name: str, url: str, sql: str, probes: int) -> None:
-    """Print the duration of a new process that asks once."""
     ask(url, sql)  # brings the files into the page cache
     emit(name, [ask(url, sql)[0] for _ in range(RUNS)], probes)
 
 
 def warm(name: str, url: str, sql: str, probes: int) -> None:
-    """Print the duration of the second asking in one process."""
     emit(name, [ask(url, sql, 2)[1] for _ in range(RUNS)], probes)
 
 
 def sealed_store(probes: int) -> str:
-    """Make a sealed store once."""
     from generator import fill
 
     from store.sealing import seal_location
@@ -109,7 +105,6 @@ def sealed_store(probes: int) -> str:
 
 
 def sweep_listing(count: int) -> None:
-    """Print how long a list of sweeps takes where there are many."""
     from generator import sweep_record
 
     from store.opening import open_store
@@ -124,7 +119,6 @@ def sweep_listing(count: int) -> None:
 
 
 def figures(probes: int) -> None:
-    """Print every figure of one size."""
     url = sealed_store(probes)
     busiest = "SELECT model, workload FROM aggregated GROUP BY ALL ORDER BY count(*) DESC, model, workload LIMIT 1"
     from queries.connect import connect

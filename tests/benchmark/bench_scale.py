@@ -46,7 +46,6 @@ BATCHES = 2_000
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall seconds of something."""
     cpu, wall = cpu_s(), time.perf_counter()
     work()
     return cpu_s() - cpu, time.perf_counter() - wall
@@ -189,7 +188,6 @@ def forget_files(folder: Path) -> None:
 
 
 def main() -> None:
-    """Print every figure."""
     if len(sys.argv) > 1 and not sys.argv[1].isdecimal():
         large(Path(sys.argv[1]))
         return

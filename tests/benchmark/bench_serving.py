@@ -38,7 +38,6 @@ AIM = "<= 1"  # a point
 
 
 def run_of(lengths: tuple[int, int], engine: EngineProfile, sizes: np.ndarray) -> Run:
-    """Qwen3-32B on four H100."""
     device, plan = load_device("h100_sxm"), Plan(tp=4)
     scenario = Scenario(
         model=QWEN3_32B,
@@ -61,7 +60,6 @@ def run_of(lengths: tuple[int, int], engine: EngineProfile, sizes: np.ndarray) -
 
 
 def first(action) -> None:
-    """An action with no schedule played yet."""
     schedule_of.cache_clear()
     action()
 

@@ -40,7 +40,6 @@ class Timed:
         self.probes = 0
 
     def __call__(self, task: ShardTask) -> ShardOutcome:
-        """Do one shard."""
         self.tasks.append(task)
         started = time.process_time()
         outcome = run_shard(task)
@@ -51,7 +50,6 @@ class Timed:
 
 
 def store_at(folder: Path, name: str) -> str:
-    """The address of a new store."""
     with open_store(f"sqlite:///{folder}/{name}.sqlite", create=True) as store:
         return store.url
 
@@ -65,7 +63,6 @@ def alone(url: str, request: SweepRequest) -> tuple[Timed, float]:
 
 
 def measured(folder: Path, name: str, request: SweepRequest) -> None:
-    """Every figure of one request."""
     os.environ["SWEEPDB_SHARD_PROBES"] = "1000000000"
     warm, _ = alone(store_at(folder, f"{name}-warm"), request)
     os.environ["SWEEPDB_SHARD_PROBES"] = str(max(1, warm.probes // SHARDS))
@@ -112,7 +109,6 @@ def engine_s(task: ShardTask) -> float:
 
 
 def least(work: Callable[[], None]) -> float:
-    """The least CPU seconds of three runs."""
     from multiprocessing import forkserver
 
     def whole() -> None:
@@ -123,12 +119,10 @@ def least(work: Callable[[], None]) -> float:
 
 
 def same_outcome(task: ShardTask) -> ShardOutcome:
-    """A shard of which nothing is done."""
     return ShardOutcome(key=task.key, part=None, registered=None, failures={}, evaluate_cpu_s=0.0)
 
 
 def main() -> None:
-    """Print every figure."""
     lengths = int(sys.argv[1]) if len(sys.argv) > 1 else 83
     batches = int(sys.argv[2]) if len(sys.argv) > 2 else 2_000
     waves = replace(request_of(lengths * 24_000), batch_range=(1, batches))

@@ -32,14 +32,11 @@ MOVES, UNTIMED = 40, 6  # a browser compiles the engine's functions while they a
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
-
     def log_message(self, *_):
         """Say nothing."""
 
 
 def spent_below(process):
-    """Processor milliseconds of a process and all that it started."""
     below, total = {process}, 0.0
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -55,12 +52,10 @@ def spent_below(process):
 
 
 def drawn(watched, after):
-    """Wait for another answer to be on the page, however busy the machine is."""
     watched.page.locator(f"body:not([data-seq='{after}'])").wait_for(timeout=LONGEST_MS)
 
 
 def since(name, started, before, **more):
-    """The time since a page was opened."""
     say(
         name,
         1000 * (time.perf_counter() - started),
@@ -71,7 +66,6 @@ def since(name, started, before, **more):
 
 
 def moves(watched):
-    """From a key to the redrawn table and picture."""
     wall, processor = [], []
     for number in range(MOVES + UNTIMED):
         seq, started, before = watched.seq(), time.perf_counter(), spent_below(os.getpid())
@@ -86,7 +80,6 @@ def moves(watched):
 
 
 def main(probes):
-    """Publish a store of one scope, and open it."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/store.sqlite"
         records = [

@@ -32,7 +32,6 @@ PLANNED = ["Qwen/Qwen3-32B-FP8", "--device", "h200_sxm", "--total-devices", "16"
 
 
 def spent(command: list[str]) -> tuple[float, float]:
-    """Wall and processor seconds of a process and its children."""
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         said = process.stderr.read() if process.stderr else b""

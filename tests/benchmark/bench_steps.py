@@ -41,7 +41,6 @@ def grid(phase: str):
 
 
 def steps() -> None:
-    """Forward steps a second."""
     for name, (model, plan, decode_aim, prefill_aim) in CASES.items():
         for phase, aim in (("decode", decode_aim), ("prefill", prefill_aim)):
             operators, cost, sums = (
@@ -54,7 +53,6 @@ def steps() -> None:
 
 
 def captures() -> None:
-    """Milliseconds to trace one model and plan."""
     for name, (model, plan, _, _) in CASES.items():
         for compiled in (True, False):
             request = CaptureRequest(
@@ -86,7 +84,6 @@ def catalogue() -> None:
 
 
 def scenarios() -> None:
-    """Probes a second of whole scenarios, nothing stored."""
     for name, (model, plan, _, _) in CASES.items():
         probes, seconds = 0, 0.0
         for phase in ("prefill", "decode", "aggregated"):

@@ -65,7 +65,6 @@ def asked(url: str, scope: dict[str, object], thinned: bool, about: str) -> None
 
 
 def main() -> None:
-    """Print every figure."""
     if len(sys.argv) > 1:
         figures(Path(sys.argv[1]))
         return
@@ -75,7 +74,6 @@ def main() -> None:
 
 
 def figures(folder: Path) -> None:
-    """Print the figures of one store."""
     url = f"sqlite:///{folder}/real.sqlite"
     record = next(large_store.records())
     model, workload = record.subject.model.name, record.subject.workload.label

@@ -48,7 +48,6 @@ print(json.dumps(found))
 
 
 def measured(root: Path, probes: int) -> dict[str, float]:
-    """One round of a checkout, in a process and a folder of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"}
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", MEASURED, f"{folder}/store.sqlite", str(probes)]

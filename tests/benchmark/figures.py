@@ -27,12 +27,10 @@ def say(name: str, value: float, unit: str, **more: object) -> None:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and of children that have ended."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def least_s(action: Callable[[], object], runs: int = 3) -> float:
-    """Processor seconds of the fastest of several runs."""
     times = []
     for _ in range(runs):
         started = time.process_time()

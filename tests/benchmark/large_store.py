@@ -61,7 +61,6 @@ def written(shelf: Shelf, number: int, group: list[tuple[int, str, ScenarioRecor
 
 
 def make(url: str, probes: int) -> dict[str, object]:
-    """Fill a store, a part of a million rows after the other; what it took."""
     started, cpu = time.perf_counter(), time.process_time()
     done = in_workers = parts = size = 0
     with open_store(url, create=True) as store, ProcessPoolExecutor(WORKERS) as pool:
@@ -154,7 +153,6 @@ _TABLES_OF = {
 
 
 def _copied(database: sqlite3.Connection, table: str, copy: int, steps: dict[str, int]) -> None:
-    """Insert the rows that the real store has once more, under other ids, keys and names."""
     columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
     selected = []
     for column in columns:
@@ -176,7 +174,6 @@ def _copied(database: sqlite3.Connection, table: str, copy: int, steps: dict[str
 
 
 def main() -> None:
-    """Make both stores."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     probes = int(float(sys.argv[2])) if len(sys.argv) > 2 else 100_000_000

@@ -34,7 +34,6 @@ Judged = list[tuple[float, float, float, Sequence[float]]]  # log(measured / pre
 
 
 def say(**values: object) -> None:
-    """A line."""
     sys.stdout.write(json.dumps(values) + "\n")
 
 
@@ -62,7 +61,6 @@ def say_shares(points: Judged, weights: Sequence[float] | None = None, **about: 
 
 
 def judged_regions(fields, donors):
-    """(field, place, pairs) of regions of one device, kind and engine."""
     for field, pairs in fields.items():
         for place in places_of(field, pairs, donors):
             if place.reach == "device" and place.kind != ANY and (place.engine != ANY or field.serving_model != ENGINE):
@@ -70,7 +68,6 @@ def judged_regions(fields, donors):
 
 
 def rows_of(one, width) -> Judged:
-    """The points of a left-out pair beside what is stated without it."""
     said = stated(one.sample, width)
     return [(float(-np.log1p(error)), said.median_ape, said.p90_ape, said.quantiles) for error in one.errors]
 
@@ -147,7 +144,6 @@ def say_signs(fields, donors, widths) -> None:
 
 
 def main(*, unseen_widths: bool) -> None:
-    """Print everything."""
     with DEVICES.open(encoding="utf-8", newline="") as file:
         donors = {row["device"]: row["calibrated_from"] for row in csv.DictReader(file)}
     say_sources()

@@ -56,7 +56,6 @@ def against_shipped(measured, device):
 
 
 def steps(profile, kind, model, grids):
-    """Predicted and measured steps of a transformer with random weights."""
     cost = calibrated_cost(profile)
     for trace, grid in grids.items():
         traced, errors = toy_decoder.operators(model, trace), []

@@ -63,7 +63,6 @@ def questions(python: str, store: Path, count: int, seed: int, only: str) -> lis
 
 
 def take() -> None:
-    """Print which options each report of this tree takes."""
     from queries.asking import asked_reports, keywords_of
 
     print(json.dumps({one.name: [keyword.name for keyword in keywords_of(one)] for one in asked_reports().values()}))
@@ -100,7 +99,6 @@ def asked(python: str, file: Path, store: Path, folder: Path) -> tuple[float, li
 
 
 def differences(old: dict[str, list[str]], new: dict[str, list[str]]) -> list[str]:
-    """In which columns, or how else, two answers differ."""
     if "refused" in old or "refused" in new:
         return [] if old.get("refused") == new.get("refused") else [f"refused: {new.get('refused', 'no longer')}"]
     if len(old["rows"]) != len(new["rows"]):

@@ -12,7 +12,6 @@ from evaluator.ledger import Unmatched, deployment_of, read_measurements, usable
 
 
 def main(path: Path, names: list[str]) -> None:
-    """Print one line a model and device."""
     records = read_measurements(path).records
     print("| model | device | rows | count | others |", "|---|---|---|---|---|", sep="\n")
     for name in names:

@@ -23,7 +23,6 @@ SIZES = {"read": ["1000000"], "write": ["500000"], "trust": ["100000"]}
 
 
 def benchmarks(names: list[str]) -> list[Path]:
-    """Every benchmark, or those that were named."""
     found = {path.stem.removeprefix("bench_"): path for path in sorted(FOLDER.glob("bench_*.py"))}
     if unknown := set(names) - set(found):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(found)}")
@@ -31,7 +30,6 @@ def benchmarks(names: list[str]) -> list[Path]:
 
 
 def figure_of(line: str) -> dict[str, Any] | None:
-    """A line that is a figure: a JSON object with a name and a value."""
     try:
         figure = json.loads(line)
     except json.JSONDecodeError:
@@ -40,7 +38,6 @@ def figure_of(line: str) -> dict[str, Any] | None:
 
 
 def is_met(figure: dict[str, Any]) -> bool:
-    """Whether a figure with an aim, "<= 10" or ">= 10", reaches it."""
     sign, _, wanted = figure["aim"].partition(" ")
     if sign not in {"<=", ">="}:
         raise ValueError(f"no aim: {figure['aim']}")

@@ -27,7 +27,6 @@ from sweepdb.measuring.engine_fitting import expected_of
 
 
 def served_command(profile):
-    """An evaluation of one of the points under a profile."""
     return (
         "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 1000 --output-length 400 --batch-range 8 8"
         f" --quantization BF16 --mode aggregated --serving-model {profile}"
@@ -244,7 +243,6 @@ def test_what_is_refused(points, tmp_path, arguments, said):
 
 
 def numbers_of(screen: str) -> list[list[float]]:
-    """The numbers of each row of a screen."""
     return [[float(word) for word in line.split() if word[-1].isdigit()] for line in screen.splitlines()[3:]]
 
 

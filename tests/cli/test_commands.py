@@ -49,7 +49,7 @@ def test_best_explains_its_rules_in_the_header(example_store):
     assert outcome.code == 0
     assert "limits: tpot <= 50 ms, 10 GiB reserved" in outcome.out
     assert "rules: tpot inclusive, prefill rate capacity, decode rate minus-one" in outcome.out
-    assert "Qwen/Qwen3-32B · 3500/1500 · W8A8_DYNAMIC · physical" in outcome.out
+    assert "Qwen/Qwen3-32B · 3500/1500 · W8A8_DYNAMIC" in outcome.out
 
 
 def test_json_rows_are_numbers_and_nulls_and_obey_the_limits(example_store):
@@ -174,6 +174,7 @@ def test_sweeps_show_void_and_unvoid(tmp_path):
             2,
             "has no option --frobnicate.",
         ),
+        ("--store sqlite:///s.sqlite query best", 2, "Type it behind a command: sweepdb query ... --store"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):

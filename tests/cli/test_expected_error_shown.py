@@ -14,7 +14,6 @@ HEAD = "expected error: "
 
 
 def error(metric="tpot_exclusive_ms", median=9.0, bias=0.0, points=212, region="h100, dense", **others):
-    """An expected error."""
     values = {"subject": "h100", "note": None, "pairs": 5, "agreeing": 5, "servers": "own", **others}
     return ExpectedError(
         metric=metric, median_ape_percent=median, p90_ape_percent=3 * median, bias_percent=bias, points=points,
@@ -80,7 +79,7 @@ def test_three_lines_are_shown_and_the_others_counted():
     many = [error(subject=name, region=name) for name in "abcde"]
     shown = lines(*many)
     assert [line[-1] for line in shown[:3]] == ["a", "b", "c"]
-    assert shown[3:] == ["2 more regions; --format json-full lists them"]
+    assert shown[3:] == ["2 more groups: --format json-full"]
     assert len(lines(*many[:3])) == 3
 
 

@@ -26,7 +26,6 @@ def small_disk(tmp_path):
 
 
 def resized(place, more):
-    """Leave a disk so many bytes more than it holds."""
     used = sum(-(-path.stat().st_size // 4096) * 4096 for path in place.rglob("*") if path.is_file())
     subprocess.run(["mount", "-o", f"remount,size={(used + more) // 1024 + 16}k", place], check=True)
 

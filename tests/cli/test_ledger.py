@@ -49,7 +49,6 @@ def write(path, lines):
 
 @pytest.fixture
 def mine(tmp_path):
-    """Our own CSV of twenty points."""
     return write(tmp_path / "mine.csv", rows())
 
 
@@ -492,8 +491,6 @@ def test_what_the_document_shows_works(tmp_path, sqlite_url):
 
 
 class Terminal(io.StringIO):
-    """Text that says it is a terminal."""
-
     def isatty(self) -> bool:
         return True
 

@@ -110,8 +110,6 @@ def test_a_batch_that_nobody_follows_is_no_closed_loop():
 
 
 class Probe:
-    """The columns of a probe."""
-
     def value(self, column, batch_size):
         assert batch_size == 16
         return {"makespan_ms": 400.0, "ttft_ms": 250.0, "tpot_exclusive_ms": 8.0, "e2e_ms": 2570.0}[column]

@@ -64,7 +64,6 @@ def optimizer(folder, monkeypatch):
 
 @pytest.fixture
 def evaluate(folder):
-    """`sweepdb evaluate` over the shared store."""
     return lambda text: sweepdb(f"evaluate {text}", f"sqlite:///{folder}/store.sqlite")
 
 

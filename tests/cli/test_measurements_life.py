@@ -52,7 +52,6 @@ def stored(url):
 
 
 def compared(url):
-    """The points that have a comparison."""
     outcome = sweepdb(["sql", "SELECT DISTINCT measurement FROM validation", "--format", "json"], url)
     assert outcome.code == 0, outcome.err
     return {row["measurement"] for row in json.loads(outcome.out)}

@@ -38,7 +38,6 @@ def url(tmp_path_factory):
 
 
 def run(text, address):
-    """A command that must succeed."""
     outcome = sweepdb(text, address)
     assert outcome.code == 0, outcome.err
     return outcome

@@ -115,7 +115,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length nan --output-length 10", "--input-length must be a number of tokens, not nan"),
         (f"{EVALUATE} --input-length 1e400 --output-length 10", "--input-length must be a number of tokens, not inf"),
         (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number, not nan"),
-        (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
+        (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--engine queue is not one"),
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
         ("query best --tpot-limit abc", "--tpot-limit must be a number of ms, not 'abc'."),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
@@ -440,7 +440,6 @@ LLAMA = (
 
 
 def columns_of(done):
-    """The rows of a plan's table by column; columns stand two spaces apart."""
     lines = done.out.splitlines()
     rule = next(number for number, line in enumerate(lines) if line.startswith("----"))
     spans = [match.span() for match in re.finditer("-+", lines[rule])]

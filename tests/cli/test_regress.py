@@ -111,6 +111,28 @@ def test_wrong_input_is_one_sentence(two_versions, asked, said):
     assert said.lower() in run.err.replace("\n  ", " ").lower()
 
 
+def test_runs_whose_lengths_a_client_counted_are_of_one_setting(tmp_path, sqlite_url):
+    lines = [
+        line(f"{tag}-{run}", ttft=ttft + run, tags=tag).replace(",1024,512,", f",{1023.5 + run / 7},{510.2 + run / 3},")
+        for tag, ttft in (("before", 400.0), ("after", 480.0))
+        for run in range(3)
+    ]
+    url = imported(tmp_path, sqlite_url, lines)
+    run = sweepdb("regress --baseline before --against after", url)
+    assert run.out.splitlines()[2].split()[:3] == ["worse", "ttft_ms", "401"]  # the middle one of three
+    assert "1 setting, 3 numbers compared: 1 surely worse" in run.err
+    listed = sweepdb("measurements runs", url)
+    assert listed.out.splitlines()[2].split()[3:6] == ["1024/510", "32", "6"]
+
+
+def test_a_table_says_once_what_settings_share(two_versions):
+    run = sweepdb("regress --baseline before --against after", two_versions)
+    assert {row.split()[-1] for row in run.out.splitlines()[2:]} == {"concurrency=32", "concurrency=64"}
+    assert "settings of Qwen/Qwen3-32B h100_sxm vllm aggregated 1024/512 num_devices=2" in run.err
+    comment = sweepdb("regress --baseline before --against after --format markdown", two_versions).out
+    assert "Settings of Qwen/Qwen3-32B h100_sxm vllm aggregated 1024/512" in comment
+
+
 def test_settings_that_differ_are_not_compared(tmp_path, sqlite_url):
     lines = [line("a", users=32, tags="before"), line("b", users=64, tags="after")]
     url = imported(tmp_path, sqlite_url, lines)

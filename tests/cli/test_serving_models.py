@@ -51,7 +51,7 @@ def test_serving_models_are_scenarios_of_their_own_and_never_ranked_together(ser
     assert len({row["scenario"] for row in found}) == len({row["subject"] for row in found}) == len(list_engines()) + 2
     assert [row["serving_model"] for row in rows("best --top 9 --serving-model vllm", url)] == ["vllm"]
     table = sweepdb("query best --all --top 1", url).out
-    assert all(f"physical · {model}" in table for model in (*list_engines(), label))
+    assert all(f"BF16 · {model}" in table for model in (*list_engines(), label))
 
 
 def test_kernels_are_the_same_and_latencies_the_engines(served):
@@ -154,7 +154,7 @@ def test_settings_worth_measuring_are_stored_ones_of_one_engine_and_come_as_a_ta
     url, _ = served
     several = sweepdb("measurements suggest", url)
     assert several.code == 2
-    assert "--serving-model" in several.err
+    assert "--engine" in several.err
     outcome = sweepdb("measurements suggest --serving-model vllm --count 4 --format csv", url)
     assert outcome.code == 0, outcome.err
     assert "sweepdb calibrate --serving vllm" in outcome.err
@@ -244,7 +244,7 @@ def test_an_engine_serves_a_file_of_length_bins(tmp_path):
     [
         ("--convention upstream", "vllm has no upstream convention"),
         ("--serving-model nobody@12345678", "No engine profile 'nobody@12345678' in this store"),
-        ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),
+        ("--serving-model oracle", "--engine oracle is not one of waves, seed002"),
         ("--serving-model {missing}", "cannot be read"),
         ("--serving-model {broken}", "unknown key 'step'"),
         ("--serving-model {negative}", "step_ms must be a number from 0 to 1e+06, not -1"),

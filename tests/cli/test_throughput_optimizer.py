@@ -158,13 +158,11 @@ def test_what_the_seeds_refuse_is_refused_by_name(optimizer, options, complaint)
 
 
 def numbers(line):
-    """Return the cells of a table row, numbers as numbers."""
     cells = [cell.strip() for cell in line.strip().strip("|").split(" | " if "TP=" not in line else "|")]
     return [float(cell) for cell in cells if re.fullmatch(r"-?\d+(\.\d+)?", cell)]
 
 
 def rows_of(text):
-    """Return the ranked rows of the printed tables, as numbers."""
     return [numbers(line) for line in re.findall(r"^ *\|  [1-4]  \|.*$", text, re.MULTILINE)]
 
 

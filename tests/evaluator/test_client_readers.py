@@ -56,7 +56,7 @@ def test_sglang_says_its_server_its_drafts_and_what_its_cache_held(tmp_path):
     ("info", "mode", "guess"),
     [
         (None, None, ""),
-        ({"router_manager": True, "workers_count": 2}, None, "2 workers behind a router: sides apart, or replicas"),
+        ({"router_manager": True, "workers_count": 2}, None, "2 workers behind a router: disaggregated, or replicas"),
         ({"router_manager": True, "workers_count": 1}, "aggregated", ""),
         ({"tp_size": 8, "disaggregation_mode": "decode"}, "decode", ""),
         ({"prefill": [{"tp_size": 4}, {"tp_size": 4}], "decode": [{"tp_size": 8}]}, "disaggregated", ""),

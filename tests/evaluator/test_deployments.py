@@ -180,7 +180,7 @@ def test_only_the_source_that_wrote_sizes_twice_is_repaired():
 
 def test_data_parallel_attention_follows_from_how_experts_are_split():
     # Eight ranks of experts behind attention that is split in two: four replicas.
-    found = deployment_of(record(model="deepseek-ai/DeepSeek-V3", decode=SideRecord(tp=2, ep=8)))
+    found = deployment_of(record(model="Qwen/Qwen3-30B-A3B", decode=SideRecord(tp=2, ep=8)))
     assert found.plan == Plan(tp=2, dp=4, ep=8)
     assert found.users_of_replica == 2
 
@@ -197,12 +197,13 @@ def test_two_sides_with_known_instances():
     assert found.users_of_replica == 32  # 64 users on two decode instances
 
 
-def test_seats_are_known_of_instances_that_decode_alone():
+@pytest.mark.parametrize(("answer", "users", "seats"), [(1024, 84, 16), (8192, 36, 8)])
+def test_seats_are_known_of_instances_that_decode_alone(answer, users, seats):
     server = {"device": "gb300", "engine": "Dynamo-TRTLLM", "precision": "fp8", "model": "deepseek-ai/DeepSeek-R1"}
-    said = Circumstances(point_id="dsr1_gb300_trtllm_fp8_disagg_1024x1024_c84_cfg392")
-    lengths = {"input_length": 1024.0, "output_length": 1024.0, "concurrency": 84.0, "said": said}
+    said = Circumstances(point_id=f"dsr1_gb300_trtllm_fp8_disagg_1024x{answer}_c{users}_cfg392")
+    lengths = {"input_length": 1024.0, "output_length": answer, "concurrency": users, "said": said}
     sides = {"prefill": SideRecord(instances=1, tp=1, dp=4, ep=4), "decode": SideRecord(instances=4, tp=8, ep=8)}
-    assert deployment_of(record(mode="disaggregated", **server, **lengths, **sides)).decode_seats == 16
+    assert deployment_of(record(mode="disaggregated", **server, **lengths, **sides)).decode_seats == seats
     assert deployment_of(record(**server, **lengths, decode=SideRecord(tp=8, ep=8))).decode_seats is None
 
 
@@ -223,7 +224,7 @@ def test_a_batch_limit_is_no_concurrency():
     side = SideRecord(tp=2, batch_size=24.0)
     assert rule_of(record(concurrency=None, decode=side)) == "concurrency not stated"
     # A step measured alone is one of its batch: 24 sequences on each of two replicas.
-    alone = record(model="deepseek-ai/DeepSeek-V3", mode="decode", concurrency=None, decode=replace(side, dp=2, ep=4))
+    alone = record(model="Qwen/Qwen3-30B-A3B", mode="decode", concurrency=None, decode=replace(side, dp=2, ep=4))
     assert deployment_of(alone).users == 48
 
 
@@ -397,7 +398,7 @@ def test_replicas_behind_one_address_share_the_users():
 
 def test_a_server_that_may_be_two_sides_is_not_predicted():
     """A router that only counts its workers."""
-    assert rule_of(record(mode=None)) == "not known whether prefill and decode are apart"
+    assert rule_of(record(mode=None)) == "not known whether it is disaggregated"
 
 
 @pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])

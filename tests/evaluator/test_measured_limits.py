@@ -13,6 +13,7 @@ from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, 
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.limits import (
     TOO_FAST_PROMPTS,
+    TOO_LARGE,
     TOO_MANY_BYTES,
     TOO_MANY_OPERATIONS,
     impossible,
@@ -68,6 +69,24 @@ def test_users_beyond_what_memory_holds_wait():
     assert seats_in_memory(deployment(**long, users=1716, engine="trtllm")) is None
     assert scenario_of(deployment(**long, users=1716), "asked").launch.seats == 1715
     assert scenario_of(deployment(**long, users=1716, mode="decode"), "asked").launch.seats is None
+
+
+def deep(layers: int) -> ModelSpec:
+    return replace(MODEL, layers=(replace(MODEL.layers[0], count=layers),))
+
+
+def test_memory_is_shared_as_each_engine_shares_it():
+    # 1,200 layers are 40.3e9 bytes of 85.9e9, and a request of 1,000 + 100 tokens keeps 1,200 x 4,096 bytes of each,
+    # 5.41e9. vLLM leaves 0.9 x 85.9 - 40.3 = 37.0e9 to keys, 6 requests; others 0.9 x (85.9 - 40.3) = 41.1e9, 7.
+    assert seats_in_memory(deployment(model=deep(1200), users=64)) == 6
+    assert seats_in_memory(deployment(model=deep(1200), users=64, engine="sglang")) == 7
+
+
+def test_weights_must_leave_a_twentieth_of_the_memory():
+    # 33.6e6 bytes a layer: 2,400 are 80.5e9 of 85.9e9, 94 %; 2,450 are 82.2e9, 96 %, and half of that on each of two.
+    assert impossible(deployment(model=deep(2400)), {}) is None
+    assert impossible(deployment(model=deep(2450)), {}) == TOO_LARGE
+    assert impossible(deployment(model=deep(2450), plan=Plan(tp=2)), {}) is None
 
 
 def test_prompts_stay_below_the_peak():

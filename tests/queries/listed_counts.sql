@@ -99,7 +99,7 @@ engine_enough AS (
     )
     WHERE pair_holds(
         decode_instances * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     )
 ),
 enough AS (
@@ -171,7 +171,7 @@ engine_sample AS (
     )
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     )
 ),
 engine_floor AS MATERIALIZED (
@@ -193,7 +193,7 @@ engine_bounded AS (
     WHERE fewest_prefills <= most_prefills
         AND pair_holds(
             decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, most_prefills * servers_each,
-            first_share, ttft_ratio, answer_ratio
+            first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
         )
 ),
 engine_tried AS (
@@ -204,7 +204,7 @@ engine_held AS MATERIALIZED (
     FROM engine_tried
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     )
 ),
 engine_most AS (
@@ -354,7 +354,7 @@ tried_best AS (
     WHERE (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
         AND pair_holds(
             y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
-            first_share, ttft_ratio, answer_ratio
+            first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
         )
     GROUP BY question_group, place, prefill_rank, decode_rank
 ),
@@ -401,7 +401,7 @@ reached AS (
     FROM measured
     WHERE pair_holds(
         y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     )
     GROUP BY question_group, prefill_rank, decode_rank
 ),
@@ -418,7 +418,7 @@ chosen AS (
     FROM hopeful
     WHERE pair_holds(
         y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, prefill_rank, decode_rank
@@ -573,7 +573,7 @@ held AS (
     CROSS JOIN decodes AS d
     WHERE pair_holds(
         decode_instances * d.qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_ratio, answer_ratio
+        first_share, pair_ttft_limit_ms(answer_ms, ttft_ratio, answer_ratio)
     )
     QUALIFY row_number() OVER (
         PARTITION BY prefill_instances, decode_instances ORDER BY d.qps DESC, d.batch_size

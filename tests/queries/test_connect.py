@@ -6,13 +6,15 @@ import re
 import sqlite3
 import subprocess
 import sys
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, fill, put, scenario, sweep_record
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_points import point
 
 from queries import vocabulary as vocabulary_module
 from queries.connect import connect
@@ -20,13 +22,14 @@ from queries.scoping.voided import _difference, read_hidden
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
 from store.reading import read_transaction
+from store.records import RunRecord
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.schema.raw_relations import RAW_TABLES
 from store.schema.sql_tables import METADATA, TOMBSTONE
 from store.sealing import LOAD_RELATIONS, columns_of, into_duckdb, seal
 from store.sealing.snapshots import load_snapshot
-from store.writing import begin_sweep, finish_sweep, put_scenarios
+from store.writing import begin_sweep, finish_sweep, put_measurements, put_scenarios
 
 DUCKDB_TYPES = {
     sqlalchemy.DateTime: "TIMESTAMP",
@@ -121,6 +124,44 @@ def test_rows_handed_over_as_json_and_as_arrays_agree(store, monkeypatch):
         as_json = connection.execute(everything).fetchall()
     assert len(as_arrays) >= 6_000
     assert as_arrays == as_json
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
+def test_points_are_read_as_they_were_stored_however_many_come_at_once(store, monkeypatch):
+    began = datetime(2026, 3, 1, 12, 30, 0, 250_000, tzinfo=UTC)
+    points = [
+        replace(
+            point(number, device=DEVICES[number % 2][0], tp=1 + number % 2, users=1 + number / 3, ttft_ms_mean=1 / 3),
+            measured_at=began + timedelta(hours=number) if number % 3 else None,
+            output_length=None if number % 5 == 0 else 256 + number / 7,
+            precision='a "name", of ünusual signs' if number % 4 else None,
+            run=RunRecord(host=f"node-{number % 2}", completed_requests=1_000 + number),
+        )
+        for number in range(40)
+    ]
+    put_measurements(store, points)
+    monkeypatch.setattr(into_duckdb, "_FEW_ROWS", 7)  # the first as JSON, the others as arrays
+    read = (
+        "SELECT key, device, decode_tp, concurrency, ttft_ms, measured_at, output_length, precision, host,"
+        " completed_requests FROM measurement ORDER BY source"
+    )
+    with connect(store.url) as connection:
+        found = connection.execute(read).fetchall()
+    assert found == [
+        (one.key, one.device, one.decode.tp, one.concurrency, 1 / 3,
+         None if one.measured_at is None else one.measured_at.replace(tzinfo=None), one.output_length, one.precision,
+         one.run.host, one.run.completed_requests)
+        for one in sorted(points, key=lambda one: one.source)
+    ]  # fmt: skip
+
+
+def test_columns_of_points_that_were_not_read_come_where_a_statement_wants_them(store):
+    put_measurements(store, [point(1, device="H100_SXM", tp=1, users=4, ttft_ms_mean=80.0)])
+    read = "SELECT device, source, ttft_ms FROM measurement"
+    with connect(store.url) as connection:
+        connection.provide({"measurement"}, points_by=frozenset({"device", "metrics"}))
+        assert connection.duckdb.execute(read).fetchall() == [("H100_SXM", None, 80.0)]
+        assert connection.execute(read).fetchall() == [("H100_SXM", "file:1", 80.0)]
 
 
 def test_the_raw_relations_mirror_the_schema():

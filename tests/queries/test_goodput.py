@@ -304,7 +304,7 @@ def test_whole_requests_are_limited_as_one_by_one(one_by_one) -> None:
 def test_a_pair_has_no_end_to_end_time_at_a_rate(notebook) -> None:
     answer = notebook.capacity(rate=5.0, e2e_limit=400.0)
     assert {row["mode"] for row in answer.dicts()} == {"aggregated"}
-    assert any(note.startswith("prefill and decode apart are left out") for note in answer.notes)
+    assert any(note.startswith("disaggregated deployments are left out") for note in answer.notes)
     with pytest.raises(InputError, match="e2e_limit` holds for aggregated rows only"):
         notebook.compare(by="goodput", num_devices=4, e2e_limit=400.0)
     with pytest.raises(InputError, match="an end-to-end limit is not scaled"):

@@ -156,7 +156,7 @@ def test_compare_by_goodput_is_the_best_of_every_count(opened, ladders, sides, d
     assert rows["pd"]["system_goodput"] == pytest.approx(apart)
     assert rows["pd"]["gain"] == pytest.approx(apart / together)
     (said,) = answer.verdict
-    winner = "Prefill and decode apart" if apart > together else "Aggregated"
+    winner = "Disaggregated serving" if apart > together else "Aggregated serving"
     assert said.startswith(
         f"{winner} carries {max(apart / together, together / apart):.2f} x the requests/s within the"
     )

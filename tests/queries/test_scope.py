@@ -169,7 +169,7 @@ def test_a_title_names_a_client_only_where_its_lengths_are_not_the_usual_ones(tm
     url = address(tmp_path)
     write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": shortest}), key="1")
     (title,) = queries.open(url).best().scope
-    assert title == f"{DENSE[0]} · 3500/1500 · BF16 · physical · vllm{said}"
+    assert title == f"{DENSE[0]} · 3500/1500 · BF16 · vllm{said}"
 
 
 def test_rows_that_state_no_client_stand_beside_each(tmp_path):

@@ -257,7 +257,7 @@ def test_compare_says_which_wins(notebook):
     winner = max(rows, key=rows.get)
     gain = rows[winner] / min(rows.values())
     (said,) = answer.verdict
-    names = {"pd": "Prefill and decode apart", "aggregated": "Aggregated"}
+    names = {"pd": "Disaggregated serving", "aggregated": "Aggregated serving"}
     assert said.startswith(f"{names[winner]} carries {gain:.2f} x the requests/s per device of")
 
 
@@ -324,11 +324,11 @@ def answered_as(notebook, modes):
 def test_limits_that_may_be_missed_leave_a_verdict_open(notebook, surely, expected):
     answer = answered_as(notebook, {"aggregated": 1.0, "pd": 1.4})
     (said,) = verdicts(answer, None if surely is None else answered_as(notebook, surely))
-    assert said.startswith("Prefill and decode apart carries 1.40 x")
+    assert said.startswith("Disaggregated serving carries 1.40 x")
     assert said.endswith(expected)
     (alone,) = verdicts(answered_as(notebook, {"pd": 1.4}), None if surely is None else answered_as(notebook, surely))
     still = surely is None or ("pd" in surely and surely["pd"] > surely.get("aggregated", 0.0))
-    assert alone == "Prefill and decode apart alone satisfies the limits" + ("" if still else ", and not at 80 %")
+    assert alone == "Disaggregated serving alone satisfies the limits" + ("" if still else ", and not at 80 %")
 
 
 def test_a_verdict_asks_again_with_its_limits_read_by_their_errors(stored, monkeypatch):

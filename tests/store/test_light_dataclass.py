@@ -44,7 +44,16 @@ def declared(kind):
         def __repr__(self):
             return "mine"
 
-    return Point, Pair, Counter, Same
+    @dataclass(frozen=True, slots=True, order=True)
+    class Version:
+        major: int
+        minor: int = field(default=0, kw_only=True)
+        said: str = field(init=False, compare=False, repr=False)
+
+        def __post_init__(self):
+            object.__setattr__(self, "said", f"{self.major}.{self.minor}")
+
+    return Point, Pair, Counter, Same, Version
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ class Light:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_defaults_and_what_dataclasses_knows(kind):
-    point_class, pair, counter, same = declared(kind)
+    point_class, pair, counter, same, _ = declared(kind)
     point = point_class(x=1)
     assert (point.x, point.y, point.tags) == (1, 2, ())
     assert [one.name for one in fields(point_class)] == ["x", "y", "tags"]
@@ -84,8 +93,23 @@ def test_values_defaults_and_what_dataclasses_knows(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_order_and_fields_apart_from_it(kind):
+    *_, version = declared(kind)
+    first, later = version(1, minor=9), version(2)
+    assert first < later <= version(2, minor=0)
+    assert later >= version(2) > first
+    assert (first.said, later.said) == ("1.9", "2.0")
+    object.__setattr__(later, "said", "two")  # no part of what is compared, hashed or shown
+    assert later == version(2)
+    assert hash(later) == hash((2, 0))
+    assert repr(later).endswith("Version(major=2, minor=0)")
+    with pytest.raises(TypeError):
+        first < (2, 0)  # noqa: B015
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_wrong_is_refused(kind):
-    point_class, pair, _, _ = declared(kind)
+    point_class, pair, _, _, version = declared(kind)
     point = point_class(x=1)
     with pytest.raises(FrozenInstanceError):
         point.x = 2
@@ -93,7 +117,7 @@ def test_what_is_wrong_is_refused(kind):
         del point.x
     with pytest.raises(ValueError, match="negative"):
         replace(point, x=-1)
-    for wrong in (point_class, lambda: point_class(x=1, z=2), lambda: pair(1, 2, 3), pair):
+    for wrong in (point_class, lambda: point_class(x=1, z=2), lambda: pair(1, 2, 3), pair, lambda: version(1, 2)):
         with pytest.raises(TypeError):
             wrong()
     with pytest.raises(TypeError):

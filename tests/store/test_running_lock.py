@@ -22,7 +22,6 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
 def waited_for(condition):
-    """The first true value of a condition."""
     deadline = time.monotonic() + 60
     while not (value := condition()):
         assert time.monotonic() < deadline, "waited a minute"

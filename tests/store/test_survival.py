@@ -33,7 +33,6 @@ def own_cache(monkeypatch, tmp_path):
 
 
 def start(role, url, number, seconds, **options):
-    """Start one of the programs; what it prints goes to a file, so that nothing waits for a reader."""
     command = [sys.executable, "-W", "error", str(ROOT / "tests" / "survival_programs.py"), role, url]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([*command, str(number), str(seconds)], env=environment, cwd=ROOT, **options)

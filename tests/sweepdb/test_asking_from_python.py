@@ -34,7 +34,6 @@ def url(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def store(url):
-    """The store, open for questions."""
     with sweepdb.open(url) as opened:
         yield opened
 

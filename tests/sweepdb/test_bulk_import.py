@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import random
 import re
@@ -20,7 +21,8 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.schema.sql_tables import MEASUREMENT
-from store.writing import PointTable, put_measurements
+from store.writing import PointTable, point_table, put_measurements
+from store.writing.point_table import in_order_of_keys
 from sweepdb.measuring import import_measurements
 from tests.examples import examples
 
@@ -148,6 +150,14 @@ def test_a_table_is_stored_as_its_lines_are_one_by_one(tmp_path, monkeypatch, se
     assert stored(together) == stored(apart)
     assert import_measurements([path], together).added == 0
     assert stored(together) == stored(apart)
+
+
+@pytest.mark.parametrize("least", [1, 10_000])
+def test_points_go_into_the_table_in_the_order_of_their_keys(monkeypatch, least):
+    monkeypatch.setattr(point_table, "_MANY", least)
+    keys = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(500)]
+    places = {key: 3 * place for place, key in enumerate(keys)}
+    assert in_order_of_keys(places) == [places[key] for key in sorted(keys)]
 
 
 @pytest.mark.parametrize("seed", range(4))

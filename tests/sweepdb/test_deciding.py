@@ -24,7 +24,6 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """A store that holds the rows of the question."""
     path = tmp_path_factory.mktemp("decided") / "s.sqlite"
     sweepdb.decide(MODEL, store=f"sqlite:///{path}", **ASKED, **LIMITS)
     return path

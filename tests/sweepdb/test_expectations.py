@@ -31,7 +31,6 @@ def url(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def deployments(url):
-    """The answer about three devices, by kind."""
     with sweepdb.open(url) as store:
         return {row["mode"]: row for row in store.deployments(num_devices=3).dicts()}
 

@@ -34,7 +34,6 @@ LAUNCHED = Path(__file__).parent / "launched"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """Such a store."""
     return fill(tmp_path_factory.mktemp("launched"))
 
 
@@ -100,7 +99,6 @@ def test_every_flag_is_one_of_its_version_by_its_full_name(engine, version, url,
 
 
 def flags_of(script):
-    """Flags with values of a script that starts a server."""
     lines = [line.strip().removesuffix("\\").strip() for line in script.partition("exec ")[2].splitlines()]
     for line in lines:
         if line.startswith("--"):

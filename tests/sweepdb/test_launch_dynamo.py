@@ -75,7 +75,6 @@ OF_COMPONENTS = {"--disaggregation-mode"}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A store of rows to launch."""
     return fill(tmp_path_factory.mktemp("dynamo"))
 
 

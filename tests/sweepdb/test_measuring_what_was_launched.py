@@ -24,7 +24,6 @@ ROWS = {"server": "aggregated", "pair": "disaggregated"}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A store of rows to launch."""
     return fill(tmp_path_factory.mktemp("measured"))
 
 

@@ -24,7 +24,6 @@ COMMAND = (
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A store that a plan has filled."""
     url = f"sqlite:///{tmp_path_factory.mktemp('planned')}/store.sqlite"
     assert sweepdb.plan(MODEL, store=url, **QUESTION).probes_evaluated > 100
     return url

@@ -60,7 +60,6 @@ def outcome(path: Path, name: str, folder: str) -> Outcome:
 
 
 def outcomes(chosen: list[tuple[Path, str]]) -> list[Outcome]:
-    """What becomes of each, in stores that are thrown away."""
     with tempfile.TemporaryDirectory() as folder:
         return [outcome(path, name, folder) for path, name in chosen]
 

@@ -15,7 +15,6 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def blocks_of(page):
-    """The Python of a page."""
     return BLOCK.findall(page.read_text(encoding="utf-8").partition("## Other tools\n")[0])
 
 

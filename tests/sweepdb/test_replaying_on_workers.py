@@ -118,4 +118,4 @@ def test_replays_are_scored_alike_wherever_they_were_played(logs):
 def test_a_log_of_a_server_whose_sides_are_apart_is_not_sent(logs):
     apart = replace(logs[0], deployment=replace(logs[0].deployment, mode="decode"))
     engine = InlineEngine(lambda task: pytest.fail("it was sent"))
-    assert replayed_on(engine, [apart]) == ["log of a server whose sides are apart"] == replayed_all([apart])
+    assert replayed_on(engine, [apart]) == ["log of a disaggregated server"] == replayed_all([apart])

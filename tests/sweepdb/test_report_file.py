@@ -63,7 +63,6 @@ def file(url, tmp_path_factory, few_stops):
 
 
 def places(held):
-    """Every place of the sliders."""
     return product(*(range(len(slider.stops)) for slider in held.sliders))
 
 
@@ -179,7 +178,7 @@ def test_whoever_reads_the_first_part_alone_knows_what_it_costs_and_how_sure_it_
     )
     words = parts["What the words mean"]
     assert ("TP 2" in words, "PP 2" in words) == (True, False)
-    assert "Prefill and decode apart: " in words
+    assert "Disaggregated: " in words
 
 
 def test_what_was_assumed_of_the_winners_is_told(tmp_path):

@@ -45,7 +45,6 @@ with (folder / "log").open("wb") as log, guarded([sys.executable, "-c", sys.argv
 
 
 def working_in(folder):
-    """Processes that work in a folder."""
     found = set()
     for process in running():
         try:
@@ -57,7 +56,6 @@ def working_in(folder):
 
 
 def until(wanted, seconds=30.0):
-    """Wait until something is so."""
     end = time.monotonic() + seconds
     while not wanted() and time.monotonic() < end:
         time.sleep(0.02)

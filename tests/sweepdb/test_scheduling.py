@@ -1,4 +1,4 @@
-"""`schedule`: replicas by hour from stored loads, played through; and what is said of days that cannot be."""
+"""`schedule`: replicas by hour from stored loads, simulated; and what is said of days that cannot be."""
 
 from __future__ import annotations
 

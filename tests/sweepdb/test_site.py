@@ -41,7 +41,6 @@ def data(tmp_path_factory):
 
 
 def read(folder, name):
-    """A document of a site."""
     return json.loads((folder / name).read_text(encoding="utf-8"))
 
 

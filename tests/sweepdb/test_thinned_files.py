@@ -29,7 +29,6 @@ LAST = 40
 
 @pytest.fixture
 def shelf(request, tmp_path, monkeypatch):
-    """Where parts lie."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(
         "SWEEPDB_PARTS", str(tmp_path / "parts") if request.param == "folder" else "memory://bucket/thin"

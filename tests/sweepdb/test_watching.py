@@ -351,7 +351,6 @@ def test_a_day_beside_another_says_what_it_means(url, rows, planned, tmp_path, e
 
 
 def copied(url, folder):
-    """A copy of the store that a test may write to."""
     shutil.copytree(Path(url.removeprefix("sqlite:///")).parent, folder)
     return f"sqlite:///{folder}/store.sqlite"
 
@@ -536,7 +535,6 @@ class Metrics(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serving():
-    """A function that serves pages on loopback, and gives the address."""
     started = []
 
     def serve(*pages):

@@ -149,7 +149,6 @@ def test_a_server_that_restarts_in_mid_commit_has_each_shard_or_not(tmp_path, ex
 
 
 def wait_for(url):
-    """Wait until a server has recovered."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:

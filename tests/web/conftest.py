@@ -10,7 +10,6 @@ from served_page import Watched, launched, records, serving
 
 @pytest.fixture(scope="module")
 def page_url(tmp_path_factory):
-    """A store that pages are shown of."""
     address = f"sqlite:///{tmp_path_factory.mktemp('page')}/store.sqlite"
     write_sweep(address, records(PLANS[:3]), key="a", sizes=40)
     write_sweep(address, records(PLANS[:4]), key="b", sizes=40)
@@ -19,14 +18,12 @@ def page_url(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(page_url):
-    """The address of a server of that store."""
     with serving(page_url) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Debian's Chromium, driven by playwright."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )

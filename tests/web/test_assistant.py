@@ -18,7 +18,6 @@ TOOLS = {"scope", "ask", "decide", "why", "coverage", "explain", "regress", "tre
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A small store."""
     address = f"sqlite:///{tmp_path_factory.mktemp('assistant')}/store.sqlite"
     write_sweep(address, records(PLANS[:2]), key="a", sizes=60)
     return address

@@ -22,7 +22,6 @@ ASKED = {"num_devices": 8, "tpot_limit": 30, "ttft_limit": 2000}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A store that holds the rows of a question."""
     address = f"sqlite:///{tmp_path_factory.mktemp('decisions') / 's.sqlite'}"
     sweepdb.evaluate(
         MODEL, device="h200_sxm", total_devices=8, input_length=2000, output_length=500, batch_range=128, store=address
@@ -31,8 +30,6 @@ def url(tmp_path_factory):
 
 
 def got(url, path, parameters):
-    """One request to a server of its own."""
-
     async def asking():
         sessions = SessionPool(parse_url(url))
         try:

@@ -48,12 +48,10 @@ def cases(*, every):
 
 
 def resident():
-    """The most memory that this process ever held, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def addressed(options):
-    """Options as parameters of an address."""
     for name, value in options.items():
         for one in value if isinstance(value, tuple) else (value,):
             yield name, "=".join(map(str, one)) if isinstance(one, tuple) else str(one)

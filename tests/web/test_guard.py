@@ -21,12 +21,10 @@ TOKEN = "a1b2c3d4e5f60718"
 
 
 async def reached(scope, receive, respond):
-    """The application behind the guard."""
     await PlainTextResponse("reached")(scope, receive, respond)
 
 
 def ask(path="/api/v1/state", *, token=None, posts=(), names=LOOPBACK, **request):
-    """One request through a guard."""
     guard = Guard(reached, names=frozenset(names), token=token, posts=frozenset(posts))
     return asyncio.run(send(guard, path, **request))
 

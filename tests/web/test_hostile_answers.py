@@ -71,13 +71,11 @@ async def answered(url, name):
 
 
 def records(got):
-    """The rows of a document."""
     document = got.json()
     return [dict(zip((one["name"] for one in document["columns"]), row, strict=True)) for row in document["rows"]]
 
 
 def texts_of(value):
-    """Every text in a document."""
     if isinstance(value, dict):
         return [text for item in value.values() for text in texts_of(item)]
     return [text for item in value for text in texts_of(item)] if isinstance(value, list) else [value]

@@ -56,8 +56,6 @@ async def served(url, *, sql=False, **limits):
 
 
 def got(url, path, parameters=(), *, sql=False, **request):
-    """One request to a server of its own."""
-
     async def asking():
         async with served(url, sql=sql) as get:
             return await get(path, parameters, **request)

@@ -22,8 +22,6 @@ pytestmark = pytest.mark.survival
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
-
     def log_message(self, *_):
         """Say nothing."""
 
@@ -76,7 +74,6 @@ def watched(site):
 
 
 def moved(watched, name, value):
-    """Type a limit, and wait for the answer."""
     seq = watched.seq()
     watched.page.locator(f"#{name}").fill(value)
     watched.page.keyboard.press("Enter")
@@ -100,6 +97,20 @@ def test_rows_of_the_page_are_those_of_the_command_line_however_limits_move(watc
         page.locator("#twin summary").click()
     assert page.locator("main a[href*='/api/']").count() == 0
     assert page.locator("main a[href*='explain']").count() == 0
+
+
+def test_the_page_says_that_limits_wait_for_the_engine_while_it_loads(watched, site):
+    held = []
+    page = watched.page
+    page.route("**/duckdb.wasm", lambda route: held.append(route))  # noqa: PLW0108  playwright marks its handlers
+    page.goto(site[0])
+    page.locator("#picture svg path").nth(5).wait_for(state="attached")  # which needs no engine
+    loading = page.locator("#store [role=status]")
+    assert loading.inner_text().strip() == "Loading DuckDB: new limits wait for it."
+    page.wait_for_timeout(500)
+    assert loading.is_visible()
+    held[0].continue_()
+    loading.wait_for(state="detached")
 
 
 def test_another_model_a_device_and_a_budget(watched, site):

@@ -29,12 +29,10 @@ def url(tmp_path_factory):
 
 
 def resident_kb():
-    """The memory of this process now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def open_files():
-    """How many files this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 

@@ -1,1 +1,1 @@
-"""A day of requests: how many replicas serve in each minute, and what requests get of them."""
+"""A day of requests: replicas by minute, and what requests get."""

@@ -1,6 +1,6 @@
-"""The replicas that each hour needs, found by simulating: more where the limits are missed, fewer where they are kept.
+"""Replicas by hour, found by simulating: more where limits are missed, fewer where kept.
 
-Pure: a function that simulates goes in."""
+Pure: the simulation is passed in."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ _LOWERS = 40
 
 
 class LimitsUnmetError(Exception):
-    """No number of replicas keeps the limits in an hour."""
-
     def __init__(self, hour: int) -> None:
         super().__init__(f"hour {hour}")
         self.hour = hour
 
 
 def fewest_by_hour(missed: Callable[[Integers], Hours], first: Integers, least: int) -> Integers:
-    """Replicas of each hour with which none is missed, from `first` on, and none of them below `least`.
+    """From `first` on, never below `least`.
 
-    At most 64 simulations. LimitsUnmetError where more replicas do not help."""
+    At most 64 simulations; LimitsUnmetError where more replicas do not help."""
     kept = _raised(missed, first)
     lowered = _Lowering(kept, least).ended(missed)
     return kept if np.array_equal(lowered, kept) else _raised(missed, lowered)
@@ -45,9 +43,9 @@ def _raised(missed: Callable[[Integers], Hours], needed: Integers) -> Integers:
 
 
 class _Lowering:
-    """Every second hour in turn gets fewer: 1, 4, 16 ... for as long as all is kept, then half as many.
+    """Every second hour gets fewer: 1, 4, 16 ... while all is kept, then half as many.
 
-    Hours side by side do not change at once, as what one leaves waiting is missed in the next."""
+    Neighbours do not change together, since a queue is missed in the next hour."""
 
     def __init__(self, kept: Integers, least: int) -> None:
         self.needed, self.least = kept, least
@@ -77,9 +75,9 @@ class _Lowering:
 
 
 def _blamed(late: Hours, lower: Hours) -> tuple[Hours, Hours]:
-    """Of the hours that got fewer, those to blame for missed ones, and those that cannot be judged yet.
+    """Lowered hours to blame, and those not yet judged.
 
-    To blame is the last before each run of missed hours, or its first."""
+    To blame: the last before each run of missed hours, or its first."""
     blamed = np.zeros_like(lower)
     for hour in np.flatnonzero(late & ~np.concatenate(([False], late[:-1]))):
         before = np.flatnonzero(lower[: hour + 1])

@@ -1,4 +1,4 @@
-"""A day played through: requests at its rates, dealt to the replicas that serve in their minute."""
+"""A day simulated, with requests dealt to each minute's replicas."""
 
 from __future__ import annotations
 
@@ -33,15 +33,13 @@ _DEALT, _BINNED, _ADMITTED, _DEALT_ON = 5, 6, 7, 8  # streams of random numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """The longest times of a request that counts as served in time."""
-
     ttft_ms: float
     tpot_ms: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DayTimes:
-    """Times of each request of a day, and when it ended; NaN where it was turned away."""
+    """NaN where a request was turned away."""
 
     ttft_ms: FloatArray
     tpot_ms: FloatArray
@@ -49,7 +47,7 @@ class DayTimes:
 
 
 class DayPlayer:
-    """The requests of a day for one deployment, played with one number of replicas after the other."""
+    """One deployment, under one number of replicas after the other."""
 
     def __init__(
         self,
@@ -87,9 +85,9 @@ class DayPlayer:
         return self._asked.new_tokens + self._asked.cached
 
     def attained(self, serving: Integers, limits: TimeLimits, admitted: FloatArray | None = None) -> FloatArray:
-        """The share of each hour's requests within the limits; NaN where none came. `serving` is by minute.
+        """NaN where no request came. `serving` is by minute.
 
-        `admitted` is the share of each hour's requests that is let in, whole hours where it is None."""
+        `admitted` is the share of each hour's requests let in."""
         return self.shares(self.times(serving, admitted=admitted), limits)
 
     def shares(self, times: DayTimes, limits: TimeLimits) -> FloatArray:
@@ -102,7 +100,7 @@ class DayPlayer:
     def times(
         self, serving: Integers, *, come_s: FloatArray | None = None, admitted: FloatArray | None = None
     ) -> DayTimes:
-        """Times of each request on the replicas of its minute: that in which it comes, or comes here (`come_s`)."""
+        """By the replicas of the minute in which a request comes, here at `come_s`."""
         asked, minute, share = self._asked, self._minute, self._share
         if come_s is not None:
             minute = np.minimum(come_s // _MINUTE_S, self._minutes - 1).astype(np.int64)
@@ -127,7 +125,7 @@ class DayPlayer:
     def followed(
         self, target: QueueTarget, scaling: Scaling, first: int, limits: TimeLimits
     ) -> tuple[Scaled, FloatArray]:
-        """Replicas of a planner that counts requests, from `first` on, and shares of each hour's requests."""
+        """A planner that counts requests, from `first` replicas on."""
         if self._player.before.alone_s.any():
             raise InputError("a planner that counts requests is not simulated where requests wait for keys or images")
         planner, most = Follower(target, scaling, first), scaling.maximum or MOST_FOLLOWING
@@ -150,7 +148,7 @@ class DayPlayer:
 
 
 def drawn_log(day: Day, seed: int) -> TracedArrivals | None:
-    """The log of a day, or one drawn from its bins of lengths; None where it has neither."""
+    """The day's log, or one drawn from its length bins."""
     if day.bins is None:
         return day.log
     bins, count = day.bins, day.requests
@@ -168,7 +166,7 @@ def drawn_log(day: Day, seed: int) -> TracedArrivals | None:
 
 
 def day_times(unit_s: FloatArray, rates_per_s: FloatArray) -> FloatArray:
-    """Times at one request a second, stretched so that each minute gets its rate and the day all of them."""
+    """Stretched, so that each minute gets its rate."""
     came = np.concatenate(([0.0], np.cumsum(_MINUTE_S * rates_per_s)))
     places = unit_s * (came[-1] / (unit_s[-1] * (1.0 + 1e-9)))
     minute = np.searchsorted(came, places, side="right") - 1  # never one without requests
@@ -186,16 +184,15 @@ class PairPlayer:
         return self.prefill.requests
 
     def attained(self, prefill: Integers, decode: Integers, limits: TimeLimits) -> FloatArray:
-        """The share of each hour's requests within the limits, by the hour in which they come. Instances by minute.
+        """By hour of arrival; instances by minute.
 
-        To the TTFT of its prefill instance a request adds what moves its keys, and what the decode instance takes to
-        receive it. Its time per token counts from there on, waiting for a seat included."""
+        TTFT adds moving the keys and receiving them. TPOT counts from there, with the wait in the decode queue."""
         prompts = self._prompt_times(prefill)
         answers = self.decode.times(decode, come_s=prompts.end_s + 1e-3 * self._beside_ms)
         return self.prefill.shares(replace(answers, ttft_ms=prompts.ttft_ms + self._beside_ms), limits)
 
     def _prompt_times(self, prefill: Integers) -> DayTimes:
-        """Prompts know nothing of decode instances: they are played once for many numbers of these."""
+        """Independent of decode instances, so simulated once for many numbers of them."""
         place = np.ascontiguousarray(prefill).tobytes()
         if self._played is None or self._played[0] != place:
             self._played = (place, self.prefill.times(prefill))
@@ -203,7 +200,7 @@ class PairPlayer:
 
 
 def moving_ms(sending: Scenario, prompts: Integers) -> FloatArray:
-    """Milliseconds that the keys and values of each prompt take over the outermost links of its instance."""
+    """Over the outermost links of the instance."""
     link, plan, bits = sending.device.links[0], sending.plan, kv_cache_bits(sending.precision)
     lengths, place = np.unique(prompts, return_inverse=True)
     rate = moving_bytes_per_s(link.bandwidth_bytes_per_s * link.efficiency)

@@ -1,6 +1,6 @@
-"""How many replicas of a deployment run through a day: all day, by a schedule of hours, or following the rate.
+"""Replicas through a day: constant, by schedule, or following the rate.
 
-Pure: rates of minutes in, replicas of minutes out."""
+Pure: rates in, replicas out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUNDED = 1e-9  # of a replica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """The cost of starting and stopping replicas, and how many there may be. `spare` ones stand in for lost ones."""
+    """Costs of starting and stopping, and bounds; `spare` replicas stand in for lost ones."""
 
     start_up: int  # minutes that a replica is paid for before it serves
     cool_down: int  # minutes that it serves on after it was last needed
@@ -28,14 +28,14 @@ class Scaling:
     spare: int = 0
 
     def needed(self, rates_per_s: FloatArray, goodput: float) -> Integers:
-        """Replicas for each rate, the spare ones among them, whatever the maximum is."""
+        """With spares, whatever the maximum is."""
         serving = np.maximum(1, np.ceil(rates_per_s / goodput - _ROUNDED)).astype(np.int64)
         return np.maximum(self.minimum, serving + self.spare)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scaled:
-    """Replicas that serve in each minute, and the minutes of replicas that are paid for."""
+    """Serving replicas by minute, and paid minutes."""
 
     ready: Integers
     paid_minutes: int
@@ -50,16 +50,16 @@ def peaks(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def static(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
-    """As many all day as the busiest hour needs."""
+    """The busiest hour's need all day."""
     most = int(needed.max())
     return Scaled(ready=np.full(minutes, most), paid_minutes=most * (minutes + scaling.start_up))
 
 
 def scheduled(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
-    """The fewest paid minutes that serve what each hour needs.
+    """Fewest paid minutes.
 
-    The n-th replica is needed where n or more are. Through a gap it serves on where stopping costs as much: its
-    cool-down and another start."""
+    The n-th replica runs where n are needed, and through gaps where stopping costs as much: its cool-down and another
+    start."""
     wanted = np.repeat(needed, HOUR)[:minutes]
     ready, starts = np.zeros(minutes, dtype=np.int64), 0
     for level in range(1, int(needed.max()) + 1):
@@ -74,7 +74,7 @@ def scheduled(needed: Integers, scaling: Scaling, minutes: int) -> Scaled:
 
 
 def reactive(rates_per_s: FloatArray, goodput: float, scaling: Scaling) -> Scaled:
-    """A planner that knows the goodput of a replica, and sets replicas to the rate of the minute before."""
+    """A planner that knows goodput a replica and follows the rate a minute late."""
     seen = np.concatenate((rates_per_s[:1], rates_per_s[:-1]))
     wanted = np.minimum(scaling.needed(seen, goodput), scaling.maximum or np.iinfo(np.int64).max)
     paid = _over(wanted, scaling.cool_down, np.maximum)
@@ -86,14 +86,14 @@ def reactive(rates_per_s: FloatArray, goodput: float, scaling: Scaling) -> Scale
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTarget:
-    """Requests to a replica that a planner aims at: those that wait, or those that wait and run."""
+    """Requests a replica to aim at: waiting, or waiting and running."""
 
     counted: Literal["queue", "ongoing"]
     per_replica: float
 
 
 class Follower:
-    """A planner that counts requests and sets replicas to the count over its target, a minute late as `reactive` is."""
+    """Replicas are the count over its target, a minute late as in `reactive`."""
 
     def __init__(self, target: QueueTarget, scaling: Scaling, first: int) -> None:
         self._target, self._scaling = target.per_replica, scaling
@@ -119,7 +119,7 @@ def _edges(on: NDArray[np.bool_]) -> tuple[Integers, Integers]:
 
 
 def _over(values: Integers, before: int, of: np.ufunc) -> Integers:
-    """The largest or smallest of each minute and those before it; the first minute lasted for long."""
+    """Extreme over each minute and those before; the first minute extends back."""
     held = np.concatenate((np.full(before, values[0]), values))
     found: Integers = of.reduce(np.lib.stride_tricks.sliding_window_view(held, before + 1), axis=1)
     return found

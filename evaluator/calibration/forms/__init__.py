@@ -1,8 +1,6 @@
-"""Kernel forms: time of one kernel from a few physical numbers. Not the fit (see fit.py) and not the choice of form
-for an operator.
+"""Time of a kernel from a few physical numbers.
 
-Every form is t = overhead + body, the body a p-norm of compute and memory time with kind-specific work. Times are
-seconds."""
+t = overhead + body, the body a p-norm of compute and memory seconds. Fits are in device_fit.py."""
 
 from __future__ import annotations
 

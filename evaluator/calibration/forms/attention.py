@@ -1,5 +1,4 @@
-"""Attention: prefill in blocks of 128 queries and keys, decode by the bytes of keys and values read. Latent attention
-uses both."""
+"""Prefill in blocks of 128 queries and keys, decode by bytes read; latent attention uses both."""
 
 from __future__ import annotations
 
@@ -25,11 +24,10 @@ BLOCK = 128
 
 
 def padded_pairs(tokens: Array, sequences: Array, pairs: Array, block: float = BLOCK) -> Array:
-    """Query-key pairs that are computed when both are taken in blocks (of 128 unless told otherwise).
+    """Computed pairs, when queries and keys come in blocks.
 
-    `tokens` is the sum of new tokens, `pairs` the sum of attended pairs. A row block holds 128 rows, and the causal
-    half of its last key block is wasted. Exact for equal lengths that are multiples of 128. Worked: length 256 takes (1
-    + 2) blocks of 128 x 128 = 2 x 128 rows x 192."""
+    `tokens` and `pairs` are sums. The causal half of a row's last block is wasted. Exact for equal lengths that are
+    multiples of 128: length 256 takes (1 + 2) blocks of 128 x 128 = 2 x 128 rows x 192."""
     length = tokens / sequences
     rows = sequences * np.ceil(length / block) * block
     return np.asarray(rows * np.maximum(pairs / tokens + (block - 1) / 2, block), dtype=np.float64)

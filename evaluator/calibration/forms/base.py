@@ -1,15 +1,15 @@
-"""The parts of a kernel form: named parameters with units, a device's figures, a function from shapes to seconds."""
+"""Parts of a form: parameters with units, device figures, shapes to seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluator.arithmetic import power
 from evaluator.inputs.devices.device import DeviceProfile
+from store.light_dataclass import dataclass
 
 # What a device computes in when it lacks a dtype: the next wider one it has.
 WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "fp16": "bf16", "bf16": "fp16"}
@@ -19,8 +19,7 @@ PCIE_BYTES_PER_S = 6.4e10  # sixteen lanes of PCIe 5, one direction: a link no f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFigures:
-    """Peak rates of one device: FLOP/s by dtype, bytes/s of its memory and of its innermost link, number of compute
-    units."""
+    """FLOP/s by dtype, bytes/s of memory and the innermost link, compute units."""
 
     matrix_flops_per_s: tuple[tuple[str, float], ...]
     memory_bytes_per_s: float
@@ -30,11 +29,11 @@ class DeviceFigures:
 
     @property
     def through_host(self) -> bool:
-        """Whether devices of a server are joined by PCIe, not by a fabric of their own."""
+        """PCIe joins a server's devices, not a fabric."""
         return self.link_bytes_per_s <= PCIE_BYTES_PER_S
 
     def peak(self, dtype: str) -> float:
-        """FLOP/s of a dtype, or of the next wider one the device has."""
+        """The next wider dtype where a device lacks one."""
         return dict(self.matrix_flops_per_s)[self.native(dtype)]
 
     def native(self, dtype: str) -> str:
@@ -48,7 +47,7 @@ class DeviceFigures:
 
 
 def figures_of(profile: DeviceProfile) -> DeviceFigures:
-    """The figures of a profile; an unknown number of compute units becomes 128, which only moves wave boundaries."""
+    """128 compute units if unknown, which only moves wave boundaries."""
     links = profile.links
     return DeviceFigures(
         matrix_flops_per_s=profile.matrix_flops_per_s,
@@ -67,9 +66,9 @@ WHOLE = (1.0, 2.0, 4.0, 8.0)  # exponents that products and square roots do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One fitted number: its unit, where the fits start and how far it may go.
+    """A fitted number: unit, starts, bounds.
 
-    `choices` are tried one by one instead. The first is kept unless another lowers the cost of the fit by a tenth."""
+    `choices` are tried one by one; the first stays unless another lowers the cost by a tenth."""
 
     name: str
     unit: str
@@ -81,13 +80,13 @@ class Parameter:
 
     @property
     def standard(self) -> float:
-        """The value where rows say nothing: `unidentified`, or else the first start."""
+        """The value where rows say nothing."""
         return self.starts[0] if self.unidentified is None else self.unidentified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Seconds of one kernel by cause; `compute` is matrix or vector work, whichever the kernel does."""
+    """`compute` is matrix or vector work, whichever the kernel does."""
 
     overhead: Array
     compute: Array
@@ -99,7 +98,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A kind of kernel: what it needs to know, what is fitted, and the time it takes."""
+    """A kind of kernel: its inputs, parameters and time."""
 
     name: str
     inputs: tuple[str, ...]
@@ -123,11 +122,10 @@ CACHED = Parameter(
 def memory_seconds(
     moved: Array, values: Values, x: Inputs, figures: DeviceFigures, *, again: Array | None = None
 ) -> Array:
-    """Seconds in which `moved` bytes come from memory, or from a cache that holds what a measurement repeats.
+    """From memory, or from a cache that holds what a measurement repeats.
 
-    Rows say by `repeated` that they were measured so; `again` are the bytes that every repetition reads, where they
-    are more than those moved. Worked: 30 MB at 0.8 of 2e12 bytes/s are 18.75 us; a loop over them on a device with 50
-    MB of cache takes 12.5 us if the cache gives 1.5 times that."""
+    Rows with `repeated` were measured so; `again` are bytes that each repetition reads. 30 MB at 0.8 of 2e12 bytes/s
+    are 18.75 us; looped on a device with 50 MB of cache 12.5 us, if the cache gives 1.5 times that."""
     seconds = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
     repeated = x.get("repeated")
     if repeated is None or figures.cache_bytes == 0.0:
@@ -145,7 +143,7 @@ def whole_power(base: Array, exponent: float) -> Array:
 
 
 def root(base: Array, exponent: float) -> Array:
-    """base ** (1 / exponent), by square roots where possible."""
+    """By square roots where possible."""
     if exponent in WHOLE:
         for _ in range(int(exponent).bit_length() - 1):
             base = np.sqrt(base)
@@ -154,9 +152,9 @@ def root(base: Array, exponent: float) -> Array:
 
 
 def p_norm(compute: Array, memory: Array, exponent: float) -> tuple[Array, Array]:
-    """(compute ** p + memory ** p) ** (1/p), split between the two by their share of the sum.
+    """(compute ** p + memory ** p) ** (1/p), split by their share of the sum.
 
-    p = 1 is no overlap, p = infinity a perfect one (the roofline)."""
+    p = 1: no overlap; p = infinity: the roofline."""
     if exponent in WHOLE:
         compute_power = whole_power(compute, exponent)
         both = compute_power + whole_power(memory, exponent)

@@ -1,11 +1,9 @@
-"""Collectives: the faster of three protocols (one-shot or low latency, intermediate, bandwidth), each a latency and a
-rate; through hosts' PCIe two, changed at a size, faster or not.
+"""The fastest of three protocols, each a latency and a rate; through PCIe two, changed at a size.
 
-Sources: NCCL's LL protocol sends a flag beside every four bytes, so that half of the rate is left, and its Simple
-protocol whole buffers between fences (github.com/NVIDIA/nccl/issues/281); LL128 is for NVLink; NCCL's model of the
-topology changes from one to the other at a size (github.com/NVIDIA/nccl/issues/754). A ring is as fast as its slowest
-hop: of a pair the switch or root port, of four a host bridge, of eight the bus between processors. Left out: trees,
-and other traffic of the host."""
+NCCL's LL sends a flag beside every four bytes, so half of the rate is left; Simple sends buffers between fences
+(github.com/NVIDIA/nccl/issues/281); LL128 is for NVLink; the change at a size is NCCL's
+(github.com/NVIDIA/nccl/issues/754). A ring is as fast as its slowest hop: switch or root port, host bridge, or the bus
+between processors. Left out: trees, and other host traffic."""
 
 from __future__ import annotations
 
@@ -87,7 +85,7 @@ MB = 1e6
 
 
 def _beyond(message: Array, size_mb: float) -> Array:
-    """The share, 0 to 1, by which a message is beyond a size."""
+    """How far beyond a size, 0 to 1."""
     return np.asarray(1.0 / (1.0 + power(size_mb * MB / message, CHANGE)), dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Routed experts: two grouped products padded per expert, the permutation of tokens, and a cost per local expert."""
+"""Two grouped products padded by expert, permutation, and a cost per local expert."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _grouped(
     *,
     all_weights: Array,
 ) -> tuple[Array, Array]:
-    """Compute and memory seconds of a grouped product; load: rows, experts touched; shape: columns, inner."""
+    """Compute and memory seconds. load: rows, experts touched; shape: columns, inner."""
     (rows, touched), (columns, inner) = load, shape
     unit_rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"] / figures.compute_units
     seconds = [

@@ -1,5 +1,4 @@
-"""Matrix products: tiles in waves over the compute units, split-K for few tiles, and the activations' quantisation
-where it is part of it."""
+"""Tiles in waves over compute units, split-K for few tiles, and quantisation of activations if included."""
 
 from __future__ import annotations
 
@@ -24,11 +23,10 @@ SPLITS = (1, 2, 4, 8, 16, 32)  # of the inner dimension
 
 
 def element_seconds(tile: tuple[int, int], *, values: Values, unit_rate: Array) -> Array:
-    """Seconds in which a unit works on one inner element of a tile.
+    """A unit's time for one inner element of a tile.
 
-    FLOPs at the unit's rate, raised by the traffic of the tile's edges (proportional to 1/rows + 1/columns, normalised
-    to the largest tile). No tile passes over an inner element faster than its pipeline's latency allows. A tile of
-    128 x 256 at 1e13 FLOP/s a unit: 2 x 128 x 256 / 1e13 = 6.6 ns."""
+    FLOPs at its rate, raised by the tile's edges (1/rows + 1/columns, relative to the largest tile), and no faster
+    than the pipeline's latency. 128 x 256 at 1e13 FLOP/s a unit: 2 x 128 x 256 / 1e13 = 6.6 ns."""
     tile_rows, tile_columns = tile
     traffic = values["tile_traffic"]
     edge = (1 + traffic * (128 / tile_rows + 128 / tile_columns)) / (1 + 1.5 * traffic)
@@ -44,9 +42,9 @@ def tile_seconds(
     unit_rate: Array,
     units: int,
 ) -> Array:
-    """Seconds of `count` products of (rows, columns, inner) in whole waves of one tile size.
+    """`count` products of (rows, columns, inner), in whole waves.
 
-    A tile begins with a prologue worth `prologue` inner elements."""
+    A tile starts with a prologue worth `prologue` inner elements."""
     rows, columns, inner = shape
     waves = np.ceil(count * np.ceil(rows / tile[0]) * np.ceil(columns / tile[1]) / units)
     an_element = element_seconds(tile, values=values, unit_rate=unit_rate)
@@ -54,8 +52,8 @@ def tile_seconds(
 
 
 def _compute(values: Values, x: Inputs, figures: DeviceFigures, peak: Array) -> Array:
-    """Seconds of the fastest tile and split, as `tile_seconds` says, with what splits have in common computed once:
-    tiles are whole numbers, so that their order of multiplying changes no bit."""
+    """The fastest tile and split of `tile_seconds`, with common parts computed once: tiles are integers, so bits
+    agree."""
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
     count = x.get("count", 1.0)
     unit_rate = peak * values["compute_efficiency"] / figures.compute_units

@@ -1,5 +1,4 @@
-"""A kernel by its FLOPs and its bytes alone, with a part that cannot be split: the form of kernels without one of
-their own; and memory-bound ones: norms, activations, additions, copies."""
+"""FLOPs and bytes alone, for kernels without a form, and memory-bound ones."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from evaluator.calibration.forms.base import (
 
 
 def _roofline(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
-    """`chain` are the steps that one sequence takes after each other, however many compute units are idle."""
+    """`chain`: steps that one sequence takes in turn, however many units are idle."""
     rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"]
     compute = np.asarray(x["matrix_flops"], float) / rate + 1e-6 * values["chain_us"] * np.asarray(x["chain"], float)
     memory = memory_seconds(np.asarray(x["moved_bytes"], float), values, x, figures)

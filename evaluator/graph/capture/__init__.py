@@ -1,4 +1,4 @@
-"""Operators of a model under a plan, traced from our own blocks: arrays have shapes, and nothing is computed.
+"""Traces our own blocks with arrays that have shapes alone.
 
 What ships or is stored need not be traced (evaluator.graph.shipped)."""
 
@@ -11,7 +11,7 @@ __all__ = ["CAPTURE_VERSION", "CaptureRequest", "capture_operators"]
 
 
 def capture_operators(request: CaptureRequest) -> OperatorSet:
-    """Trace the operators of `request`, whether or not they ship."""
+    """Always traces, even what ships."""
     from evaluator.graph.capture.trace import trace
 
     return trace(request)

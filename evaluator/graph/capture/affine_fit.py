@@ -1,6 +1,4 @@
-"""Exact affine forms of traced numbers: solved in rationals from five points and verified at a sixth.
-
-An extent that is not affine in (1, T, B, A, R) is an error here, never an approximation."""
+"""Exact affine forms in (1, T, B, A, R): solved in rationals from five points, verified at a sixth."""
 
 from __future__ import annotations
 
@@ -13,13 +11,12 @@ from store.errors import SweepdbError
 
 
 class NotAffineError(SweepdbError):
-    """A traced extent does not follow the affine form that the other points fixed: a bug in a block, not in the
-    input."""
+    """A bug in a block, not in the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One traced batch: new tokens, rows of logits, attended pairs, keys read."""
+    """New tokens, rows of logits, attended pairs, keys read."""
 
     tokens: int
     sequences: int
@@ -28,7 +25,7 @@ class Point:
 
 
 def trace_points(unit: int) -> tuple[Point, ...]:
-    """A base point, one step along each axis, and a further point to verify at; tokens are multiples of `unit`."""
+    """A base, one step along each axis, and a point to verify at; tokens are multiples of `unit`."""
     base = Point(tokens=4 * unit, sequences=2, pairs=40 * unit, keys=8 * unit)
     return (
         base,
@@ -41,7 +38,7 @@ def trace_points(unit: int) -> tuple[Point, ...]:
 
 
 def fitted(points: Sequence[Point], values: Sequence[Rational], what: str) -> Affine:
-    """The affine form through the first five values; the sixth must agree exactly."""
+    """From the first five values; the sixth must agree exactly."""
     first = values[0]
     if values.count(first) == len(values):
         return Affine(first)

@@ -1,7 +1,6 @@
-"""The dense part of a decoder in our own blocks: linears, norms, grouped-query attention, MLP, with sharded
-extents.
+"""Linears, norms, attention and MLP with sharded extents.
 
-Compiled graphs use fused operators; eager graphs run every small operator by itself, as eager PyTorch does."""
+Compiled graphs fuse operators; eager ones run each small operator by itself, as PyTorch does."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ HALF = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Everything a block needs to trace itself at one point."""
+    """The context of blocks at one traced point."""
 
     request: CaptureRequest
     recorder: Recorder
@@ -56,12 +55,12 @@ class Step:
 
 
 def divided(extent: int, parts: int) -> int:
-    """The largest share of an extent split over `parts` devices."""
+    """The largest device's share."""
     return -(-extent // parts)
 
 
 def all_reduced(step: Step, x: Tensor) -> Tensor:
-    """Sum over the tensor-parallel group (adjacent ranks)."""
+    """Over the tensor-parallel group (adjacent ranks)."""
     tp = step.plan.tp
     return operators.all_reduce(x, tp, 1) if tp > 1 else x
 
@@ -69,9 +68,7 @@ def all_reduced(step: Step, x: Tensor) -> Tensor:
 def linear(
     step: Step, label: str, x: Tensor, columns: int, form: Format, *, bias: bool = False, shared: bool = False
 ) -> Tensor:
-    """One (quantised) linear with this device's columns; quantises its input unless a fused operator already has.
-
-    `shared` weights are another operator's, and counted there."""
+    """Quantises its input unless a fused operator has. `shared` weights are counted elsewhere."""
     with step.recorder.within(label):
         if form.activation_bits < 16 and x.dtype is not Kind.INT8:
             x = operators.quantise(x, form.activation_bits)
@@ -81,8 +78,7 @@ def linear(
 
 
 def normed(step: Step, label: str, x: Tensor, quantised: Format | None = None, *, weights: int | None = None) -> Tensor:
-    """RMS or layer norm; in compiled graphs fused with the quantisation of what follows. It has as many weights as a
-    row has numbers, unless `weights` are said."""
+    """Compiled, it is fused with the quantisation that follows. `weights` default to the row's width."""
     bits = quantised.activation_bits if quantised is not None else 16
     with step.recorder.within(label):
         weight = norm_weight(step, weights or x.shape[-1])
@@ -110,7 +106,7 @@ def pointwise(name: str, *inputs: Tensor) -> Tensor:
 def add_normed(
     step: Step, label: str, x: Tensor, residual: Tensor, quantised: Format | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Add to the residual stream and normalise: one launch when compiled."""
+    """One launch when compiled."""
     bits = quantised.activation_bits if quantised is not None else 16
     with step.recorder.within(label):
         weight = norm_weight(step, x.shape[-1])
@@ -137,7 +133,7 @@ def rotated(step: Step, query: Tensor, key: Tensor, tables: tuple[Tensor, Tensor
 
 
 def rope_tables(step: Step, width: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the new tokens: gathered once a step. Upstream's compiled graph reads the whole table."""
+    """Gathered once a step; upstream's compiled graph reads the whole table."""
     positions = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     table = parameter(step.model.max_positions or 4096, width)
     gather = operators.gather_rows
@@ -166,7 +162,7 @@ def attended(
     kv_bits: int | None = None,
     sinks: bool = False,
 ) -> Tensor:
-    """The attention core over the traced pairs and keys: [tokens, heads, value_head_dim]."""
+    """Attention over the traced pairs and keys: [tokens, heads, value_head_dim]."""
     bits = step.request.kv_bits if kv_bits is None else kv_bits
     alibi = step.model.position == "alibi"
     if step.request.convention == "upstream":
@@ -199,7 +195,7 @@ def attended(
 
 
 def dense_mlp(step: Step, x: Tensor, mlp: DenseMlp, form: Format, width: int | None = None) -> Tensor:
-    """Two or three linears with this device's share of the intermediate width (summed by the caller)."""
+    """The caller sums over devices."""
     share = divided(mlp.intermediate_size, step.plan.tp) if width is None else width
     if not mlp.gated:
         hidden = linear(step, "up_proj", x, share, form, bias=mlp.bias)

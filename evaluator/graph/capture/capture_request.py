@@ -1,11 +1,11 @@
-"""The request for a capture: everything that a capture depends on, its content key, its place among what ships."""
+"""Everything that decides a capture, its content key, and its place among what ships."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from evaluator.canonical import IF_SET, keyed
@@ -14,6 +14,7 @@ from evaluator.inputs.formats import Format
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.vision.tower import VisionTower
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 CAPTURE_VERSION = 4  # raised by hand when the blocks or the formulas of operators change
@@ -23,9 +24,7 @@ Trace = Literal["prefill", "decode", "encoder"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
-    """One set of operators: what a traced step of this model on one device of this plan consists of.
-
-    Traces differ in MLA (expanded, absorbed) and in the rows of logits; `kv_bits` are those of the KV cache."""
+    """Traces differ in MLA (expanded, absorbed) and rows of logits; `kv_bits` are the KV cache's."""
 
     model: ModelSpec
     plan: Plan
@@ -45,12 +44,11 @@ class CaptureRequest:
 
     @property
     def key(self) -> str:
-        """sha256 of the canonical form of everything that decides the operators."""
         return _same(self)
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """The same in three parts, of which sets that ship share most: the model, the plan, and all else."""
+        """Model, plan, and the rest: sets that ship share most of the first two."""
         form = _form(self)
         model = {name: form.pop(name) for name in ("capture_version", "model")}
         return _digest(model)[:32], _text(form.pop("plan")), _text(form)
@@ -84,11 +82,10 @@ _same = SameObjects(_key)
 
 @SameObjects
 def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ...]:
-    """Layers of each group (rows) on each pipeline stage (columns); the first stages take the remainder.
+    """Layers of groups (rows) on stages (columns); the first stages take the remainder.
 
-    Groups follow one another, except where kinds of attention alternate, sliding and full ones say: then every stage
-    has its share of each. So it is where a layer's experts are added behind the next one, and such pairs stay together.
-    """
+    Alternating kinds of attention are spread over all stages. Pairs of layers stay together where experts are added
+    behind the next one."""
     counts = [group.count for group in model.layers]
     paired = any(isinstance(group.mlp, MoeMlp) and group.mlp.shortcut for group in model.layers)
     if paired or len({(group.window, group.mixers) for group in model.layers}) > 1:

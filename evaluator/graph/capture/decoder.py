@@ -1,5 +1,4 @@
-"""A whole step of one device: embedding, one layer of each kind (standing for its count), logits, one pass of what
-drafts."""
+"""A device's whole step: embedding, a layer of each kind times its count, logits, a draft pass."""
 
 from __future__ import annotations
 
@@ -122,9 +121,7 @@ def _embedded(step: Step) -> Tensor:
 
 
 def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Attention and MLP (or experts), each normalised before and added to the residual stream after.
-
-    One of both may be missing."""
+    """Each block is normalised before and added to the residual stream after; one may be missing."""
     if step.model.residual_streams > 1:
         return _streamed_layer(step, x, group, tables)
     if group.parallel_mlp and group.attention is not None and group.mlp is not None:
@@ -153,10 +150,9 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
 def _parallel_layer(
     step: Step, x: Tensor, group: LayerGroup, mlp: DenseMlp | MoeMlp, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    """Attention and an MLP that read the same rows, and are added to the residual stream together.
+    """Both blocks read the same rows and are added together.
 
-    Source: each is summed over devices by itself, as the projections behind both do in vLLM (the layers of
-    CohereForCausalLM). Rows are quantised by the norm where both read them in one format, and else by each."""
+    Source: vLLM's CohereForCausalLM sums each over devices by itself. The norm quantises where both share a format."""
     recorder, one_form = step.recorder, step.mixers == _form_of_mlp(step, group)
     read = normed(step, "input_norm", x, step.mixers if one_form else None)
     attended_to = _attention_reduced(step, _attended(step, read, group, tables))
@@ -173,7 +169,7 @@ def _parallel_layer(
 
 
 def _streamed_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """A layer whose blocks each read one stream of several, and deal their output out to all."""
+    """Blocks read one of several streams, and write to all."""
     recorder = step.recorder
     if group.attention is not None:
         h = _mixed(step, collapsed(step, "attention_streams", x), group, tables)
@@ -190,12 +186,12 @@ def _streamed_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tens
 
 
 def _form_of_mlp(step: Step, group: LayerGroup) -> Format | None:
-    """The format that the norm before the MLP quantises to; experts quantise the rows they are sent."""
+    """Experts quantise the rows that they are sent."""
     return None if isinstance(group.mlp, MoeMlp) else step.request.linear
 
 
 def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Mix tokens by all parts of a layer, behind one norm; whole on every device."""
+    """Behind one norm, whole on every device."""
     upstream_latent = isinstance(group.attention, LatentAttention) and step.request.convention == "upstream"
     read = normed(step, "input_norm", x, None if upstream_latent else step.mixers)
     if group.beside is None:
@@ -244,7 +240,7 @@ def _fed_forward(step: Step, h: Tensor, mlp: DenseMlp | MoeMlp) -> Tensor:
 
 
 def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:
-    """Final norm, the rows that produce logits, the vocabulary split over tensor-parallel ranks and gathered."""
+    """The vocabulary is split over tensor-parallel ranks and gathered."""
     model, tp, recorder = step.model, step.plan.tp, step.recorder
     if model.residual_streams > 1:
         x = collapsed(step, "final_streams", x, mixing=False)
@@ -270,10 +266,9 @@ def _last_tokens(step: Step, x: Tensor) -> Tensor:
 
 
 def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
-    """One pass of an MTP module (DeepSeek-V3, section 2.2): norms of embedding and hidden state, a projection of
-    both, one layer.
+    """DeepSeek-V3, section 2.2: norms of embedding and hidden state, their projection, one layer.
 
-    Embedding and head are the model's own, so their weights are not counted again."""
+    Embedding and head are the model's, and not counted again."""
     model = step.model
     ids = meta_tensor(step.point.tokens, dtype=Kind.INT64)
     with step.recorder.within("embedding"):
@@ -294,8 +289,8 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
 
 
 def _model_draft(step: Step, model: ModelSpec) -> None:
-    """One pass of a model that drafts (Leviathan et al. 2023, arXiv 2211.17192): it reads tokens, and nothing of the
-    model that it drafts for. All of it is on the last stage, over the tensor parallel ranks there."""
+    """Leviathan et al. 2023, arXiv 2211.17192: the drafter reads tokens alone. It runs on the last stage's
+    tensor-parallel ranks."""
     own = replace(step, request=replace(step.request, model=model, mixers=None, head=None, drafts=None))
     last = step.recorder.scope.counts
     width = max(_turned_width(own, group.attention) for group in model.layers) if model.position == "rope" else 0

@@ -1,12 +1,9 @@
-"""A step of an image encoder on one device: patches embedded, layers, projections into tokens of the language part.
+"""An image encoder's step: patches, layers, projections into tokens of the language part.
 
-Its tokens are patches, its sequences the images (or tiles) that patches attend within. Weights are in 16 bits, whatever
-the language part is in: published quantisations leave encoders out. Tensor parallel ranks share heads and inner widths,
-as engines split encoders by default, and each holds whole patches between; or each has all weights, its share of the
-images, and gathers their tokens. Kernels are those that engines run by
-themselves, compiled or not: encoders are outside of their graphs. A convolution counts as the product that it is, its
-overlapping inputs read for each output. Left out: cutting images into patches, on the host, and copying the tokens into
-the prompt's embeddings."""
+Tokens are patches, sequences the images or tiles that they attend within. Weights are in 16 bits, as published.
+Tensor-parallel ranks share heads and inner widths, or each has all weights and a share of the images. Encoders run
+outside of graphs. A convolution is a product whose overlapping inputs are read for each output. Left out: cutting
+images on the host, and copying tokens into the prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from evaluator.inputs.vision.tower import Projection, VisionTower
 
 
 def trace_encoder(step: Step, tower: VisionTower) -> None:
-    """Run the encoder over the traced patches; it stands on the first stage of a pipeline."""
+    """On a pipeline's first stage."""
     recorder, stages, ranks = step.recorder, step.plan.pp, step.plan.tp
     if step.request.tower_whole:
         step = replace(step, request=replace(step.request, plan=replace(step.plan, tp=1)))
@@ -129,7 +126,7 @@ def _fed_forward(step: Step, tower: VisionTower, x: Tensor) -> Tensor:
 
 
 def projected(step: Step, label: str, x: Tensor, projections: Sequence[Projection]) -> Tensor:
-    """Projections one after the other; ranks share what is between two linears."""
+    """Ranks share what is between two linears."""
     with step.recorder.within(label):
         for index, one in enumerate(projections):
             with step.recorder.within(str(index) if len(projections) > 1 else ""):

@@ -1,6 +1,6 @@
-"""A routed mixture of experts on one device: gate, dispatch, experts, combination, shared experts.
+"""A routed mixture: gate, dispatch, experts, combination, shared experts.
 
-Routing is even on average; how many experts a batch touches is priced by the step (evaluator.pricing.step)."""
+Routing is even on average; the step prices how many experts a batch touches (evaluator.pricing.step)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evaluator.inputs.model import DenseMlp, MoeMlp
 
 
 def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Routed experts plus shared ones. The result is complete on every tensor-parallel rank."""
+    """Complete on every tensor-parallel rank."""
     plan = step.plan
     replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.groups == 1
     read = normed(step, "routed_norm", x) if mlp.apart_norms else x
@@ -40,8 +40,7 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _summed_early(mlp: MoeMlp) -> bool:
-    """Whether routed experts are summed over devices before shared ones are added: a norm needs that, or they are added
-    a layer later."""
+    """Sum routed experts before shared ones are added: for a norm, or where they are added a layer later."""
     return mlp.latent_norm or mlp.apart_norms or mlp.shortcut
 
 
@@ -57,7 +56,7 @@ def _shared(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Tokens of one replica are dealt out over its tensor-parallel ranks before the gate and gathered afterwards."""
+    """A replica's tokens are split over its tensor-parallel ranks, and gathered afterwards."""
     recorder = step.recorder
     holders = _holders(step)
     share = x[: x.shape[0] // holders]
@@ -82,8 +81,7 @@ def _holders(step: Step) -> int:
 
 
 def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller
-    unless it is wanted before."""
+    """Every rank has all tokens and slices of all experts; the caller sums unless it is wanted earlier."""
     weights = _gated(step, x, mlp)
     inner = _latent(step, x, mlp)
     with step.recorder.within("permute"):
@@ -105,7 +103,7 @@ def _with_idle(step: Step, out: Tensor, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _latent(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Tokens in the dimensions that routed experts work in; whole on every device."""
+    """Routed experts work in these dimensions; whole on every device."""
     return x if mlp.latent_size is None else linear(step, "latent_down_proj", x, mlp.latent_size, step.request.linear)
 
 
@@ -153,7 +151,7 @@ def group_tokens(step: Step) -> int:
 
 
 def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, *, outward: bool) -> Tensor:
-    """All-to-all of each rank's own share over the expert-parallel group; members that split one expert share rows."""
+    """Each rank sends its share; members that split an expert share rows."""
     plan, recorder = step.plan, step.recorder
     local = group_tokens(step) * mlp.experts_per_token // plan.ep
     if outward:

@@ -1,8 +1,6 @@
-"""One registry from operator to a short formula of its FLOPs and bytes on shapes. What is not listed is reported,
-never zero.
+"""FLOPs and bytes of each operator by its shapes; unlisted operators are reported, never zero.
 
-A multiply and an add are two FLOPs. Bytes are what a launch must move once: no reuse across launches, no cache
-misses."""
+A multiply and an add are two FLOPs. A launch moves its bytes once: no reuse across launches, no cache misses."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normali
 
 @dataclass(slots=True, kw_only=True)  # not frozen: there are thousands a set, and freezing one costs the most of it
 class Work:
-    """The work of one call at one traced point.
-
-    `gemm` is (m, n, k, batch), `collective` is (group, stride, payload bytes)."""
+    """`gemm` is (m, n, k, batch), `collective` is (group, stride, payload bytes)."""
 
     kind: OperatorKind
     label: str = ""
@@ -48,7 +44,7 @@ class Work:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """An intercepted call: arguments, result, and the number formats by name."""
+    """Arguments, result, and formats by name."""
 
     args: tuple[Any, ...]
     result: Any
@@ -88,7 +84,7 @@ def _tensors(values: object) -> list[Tensor]:
 
 
 def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label: str = "") -> Work:
-    """A memory-bound operator: reads its tensors, writes its result, some vector FLOPs for each element."""
+    """Memory-bound: reads its tensors, writes its result, some vector FLOPs an element."""
     read, written = _tensors(call.args), _tensors(call.result)
     elements = max([tensor.numel() for tensor in (*read, *written)], default=0)
     return Work(

@@ -1,9 +1,8 @@
-"""Multi-head latent attention (DeepSeek-V2/V3): expanded keys and values in prefill, the absorbed form in decode.
+"""MLA (DeepSeek-V2/V3): expanded keys and values in prefill, absorbed in decode.
 
-Where attention is to chosen keys (mixers.sparse_latent), prefill is absorbed, too, but of requests with no more keys
-than are chosen. The expanded trace projects every key read, cached ones included, since the cache holds only the
-compressed vector. As upstream runs it: one operator for all projections, one for attention with its own, verified
-against upstream's tables of operators for DeepSeek-V3.1, eager and compiled."""
+Attention to chosen keys (mixers.sparse_latent) absorbs in prefill, too, except for short requests. Expanding projects
+every key read, since the cache holds compressed vectors. Upstream's two operators are verified against its tables for
+DeepSeek-V3.1, eager and compiled."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from evaluator.inputs.model import LatentAttention
 
 
 def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """MLA on this device's heads; the compressed projections are replicated over tensor-parallel ranks."""
+    """Compressed projections are replicated over tensor-parallel ranks."""
     heads = divided(attention.query_heads, step.plan.tp)
     query, latent, key_rope = _projections(step, x, attention, heads, tables)
     nope = attention.nope_head_dim
@@ -130,7 +129,7 @@ def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
 
 
 def upstream_latent_attention(step: Step, x: Tensor, attention: LatentAttention) -> Tensor:
-    """MLA on this device's heads; the compressed projections are replicated over tensor-parallel ranks."""
+    """Compressed projections are replicated over tensor-parallel ranks."""
     form, recorder = step.request.linear, step.recorder
     heads = divided(attention.query_heads, step.plan.tp)
     nope, rope, rank = attention.nope_head_dim, attention.rope_head_dim, attention.kv_lora_rank

@@ -1,4 +1,4 @@
-"""Operators that blocks are written in: the shape of what comes of each. Nothing is computed."""
+"""Operators of blocks: shapes of results, nothing computed."""
 
 # ruff: noqa: ARG001  what has no contents needs shapes only
 from __future__ import annotations
@@ -16,7 +16,7 @@ taking: ContextVar[Callable[[str, tuple[Any, ...], object], None]] = ContextVar(
 
 
 def defined(kernel: Callable[..., object]) -> Callable[..., object]:
-    """Define an operator of the decorated function's name and arguments; every call of it goes to the trace."""
+    """An operator of that name and arguments, whose calls go to the trace."""
     name = kernel.__name__
 
     @functools.wraps(kernel)

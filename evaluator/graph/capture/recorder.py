@@ -1,4 +1,4 @@
-"""Records the operators of a traced step: one record a call, with its work at the traced point, and what was alive."""
+"""One record a call: its work at the traced point, and memory alive."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from store.schema import Convention
 
 @dataclass(slots=True)
 class Scope:
-    """Where in the model the next calls belong."""
-
     label: str = ""
     counts: tuple[int, ...] = (1,)
     draft: bool = False
@@ -36,8 +34,7 @@ class Scope:
 
 @dataclass(slots=True)
 class Record:
-    """One call at one traced point, in its scope. `alive` are the bytes of activations when it ran, its own result
-    included."""
+    """`alive` are bytes of activations while it runs, its result included."""
 
     label: str
     scope: Scope
@@ -76,7 +73,7 @@ class Recorder:
         requests: RequestsOfLength | None = None,
         shares: int = 1,
     ) -> _Within:
-        """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
+        """Labels nest."""
         outer = self.scope
         return _Within(
             self,

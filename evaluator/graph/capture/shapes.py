@@ -1,6 +1,6 @@
-"""Arrays without contents, which blocks are traced with: a shape, the kind of an element, and what they are a view of.
+"""Arrays of shapes without contents.
 
-Methods have the names and the meaning that PyTorch's tensors give them."""
+Methods are named and behave as PyTorch's tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Kind(IntEnum):
 
 
 class Tensor:
-    """An array of a shape. A view holds what it is a view of, as memory is held."""
+    """A view keeps its base alive, as memory is."""
 
     __slots__ = ("__weakref__", "_base", "_elements", "dtype", "nbytes", "shape")
 
@@ -52,7 +52,7 @@ class Tensor:
         return self._seen(shape)
 
     def split(self, sizes: int | Sequence[int], dim: int) -> tuple[Tensor, ...]:
-        """Parts along a dimension: of one size, or of several that are its size together."""
+        """Equal parts, or the sizes given."""
         whole = self.shape[dim]
         parts = [sizes] * (whole // sizes) if isinstance(sizes, int) else sizes
         if sum(parts) != whole:
@@ -78,5 +78,5 @@ def meta_tensor(*shape: int, dtype: Kind = Kind.BF16) -> Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def parameter(*shape: int) -> Tensor:
-    """A weight, one for all of its shape. Formulas count its true bits, not those of this kind."""
+    """Formulas count a weight's true bits, not this kind's."""
     return Tensor(shape)

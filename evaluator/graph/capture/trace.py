@@ -1,4 +1,4 @@
-"""Trace a step at a few integer points and fit its operators exactly."""
+"""Traces a step at a few points and fits its operators exactly."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
 
 
 def _own(point: Point, shares: int) -> Point:
-    """A batch as one of the groups that divide prompts sees it: its share of new tokens, and every key."""
+    """For one group that divides prompts: its share of new tokens, and every key."""
     return replace(point, tokens=point.tokens // shares, pairs=point.pairs // shares)
 
 
@@ -141,9 +141,9 @@ def _collective(records: Sequence[Record], fit: _Fit) -> CollectiveExtents | Non
 
 
 def _merged(operators: Sequence[tuple[Operator, Scope]]) -> list[tuple[Operator, bool]]:
-    """Equal operators under one label (the two halves of a rope table) become one, with the counts of their scopes.
+    """Equal operators under one label become one, such as both halves of a rope table.
 
-    Each comes without a count and says whether it is of drafts."""
+    Each says whether it is of drafts."""
     merged: dict[tuple[Operator, bool], tuple[int, ...]] = {}
     for operator, scope in operators:
         bare, counts = (operator, scope.draft), scope.counts
@@ -153,9 +153,9 @@ def _merged(operators: Sequence[tuple[Operator, Scope]]) -> list[tuple[Operator,
 
 
 def _peaks(points: Sequence[Point], columns: Sequence[Sequence[Record]]) -> tuple[Affine, ...]:
-    """Activations alive while each operator runs, without those that another one exceeds for every batch.
+    """Activations alive in each operator, without those that others always exceed.
 
-    Those of short requests are no more than what the same requests would need if they were long."""
+    Short requests need no more than long ones."""
     forms = {
         fitted(points, [record.alive for record in records], "activations alive")
         for records in columns

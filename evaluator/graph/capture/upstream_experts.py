@@ -1,9 +1,8 @@
-"""A mixture of experts as upstream runs it: a loop over experts, each of them padded, split and reduced by itself.
+"""Upstream's mixture: a loop over experts, each padded, split and reduced by itself.
 
-Tokens of a replica are sliced over its tensor-parallel ranks, dealt to experts in turn (evaluator.pricing.occurrence),
-and gathered at the end. Softmax gates look at a rank's own tokens. Gates that add a bias to scores and choose among
-groups of experts run on all tokens of a replica and in 32 bits; eager graphs even choose experts there, which is then
-done again on the slice. Verified against upstream's tables of operators; not here: our own mixture (expert_blocks)."""
+A replica's tokens are sliced over tensor-parallel ranks, dealt to experts in turn (evaluator.pricing.occurrence), and
+gathered. Softmax gates see a rank's own tokens. Gates with a bias and groups run on all tokens in 32 bits; eager
+graphs also choose experts there, and again on the slice. Verified against upstream's tables of operators."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def _in_groups(mlp: MoeMlp) -> bool:
 
 
 def scores_first(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor | None:
-    """Scores of all tokens in 32 bits, where experts are chosen in groups; None for other gates."""
+    """Scores of all tokens in 32 bits, where experts are chosen in groups."""
     if not _in_groups(mlp):
         return None
     wide = meta_tensor(1, dtype=Kind.FP32)
@@ -43,7 +42,7 @@ def scores_first(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor | None:
 
 
 def _chosen_in_groups(scores: Tensor, mlp: MoeMlp) -> None:
-    """Sigmoid, bias, the two best of each group, the best groups, the best experts of those, their weights."""
+    """Sigmoid, bias, the two best of each group, the best groups, their best experts, weights."""
     chosen = mlp.experts_per_token
     score = pointwise("sigmoid", scores)
     biased = pointwise("add", score)
@@ -88,7 +87,7 @@ def gated(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tens
 
 
 def _from_scores(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tensor:
-    """One launch chooses among the slice's scores; the rest normalises."""
+    """One launch chooses from the slice's scores, others normalise."""
     known = scores if scores is not None else scores_first(step, share, mlp)
     assert known is not None
     with step.recorder.within("routing"):
@@ -98,7 +97,7 @@ def _from_scores(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) 
 
 
 def upstream_mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Routed and shared experts. Without expert parallelism every rank holds a slice of every expert and all tokens."""
+    """Without expert parallelism every rank has slices of all experts, and all tokens."""
     plan, recorder = step.plan, step.recorder
     sliced = plan.ep > 1 and plan.tp > 1
     scores = scores_first(step, x, mlp) if plan.ep > 1 else None
@@ -190,7 +189,7 @@ def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, label: str) -> None:
 
 
 def _experts(step: Step, mlp: MoeMlp) -> None:
-    """Rows are put together for each expert, for all, and for the ranks again: compiled graphs fuse the first."""
+    """Rows are put together by expert, for all, and by rank; compiled graphs fuse the first."""
     extents, recorder, hidden = _extents(step, mlp), step.recorder, step.model.hidden_size
     # These operators see an expert's tokens, or all rows of the device, as the tokens of the step.
     some = meta_tensor(step.point.tokens, hidden)
@@ -245,7 +244,7 @@ def _one_expert(step: Step, x: Tensor, mlp: MoeMlp, *, crossing: bool, grouped: 
 
 
 def _gate_up(step: Step, x: Tensor, mlp: MoeMlp, *, crossing: bool, grouped: bool) -> Tensor:
-    """Gate and up projections with the activation: apart, or as one linear where the graph is compiled."""
+    """Apart, or one linear in compiled graphs."""
     form, plan = step.request.experts, step.plan
     width, bias = divided(mlp.intermediate_size, plan.moe_tp), mlp.expert_bias
     full = x.new_empty((x.shape[0], mlp.intermediate_size if crossing else width))

@@ -1,6 +1,6 @@
-"""Work of the operators that only upstream's graphs have, verified against its tables of operators.
+"""Work of operators that only upstream has, verified against its tables.
 
-Imported by the recorder, so that they are registered beside the others (formulas)."""
+The recorder imports it for registration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROJECTION_LAUNCHES = 16  # one launch and the fixed cost of fifteen more
 
 
 def _tables(keys: int, sequences: int) -> Rational:
-    """Bytes of block table, first tokens and lengths: blocks of 128 tokens, half of the last one in the mean."""
+    """Bytes of block table, first tokens and lengths; blocks of 128 tokens, the last half full."""
     # 1 request of 4,251 tokens: 34 blocks, 2 first tokens, 2 lengths: 304 bytes; here (33.7 + 1 + 3) x 8 = 301.7.
     entries = Fraction(keys, BLOCK_TOKENS) + Fraction(sequences, 2) + 3 * sequences + 1
     return as_whole(INDEX_BYTES * entries)

@@ -1,6 +1,6 @@
-"""A Hugging Face style config.json as a ModelSpec. What is not understood is an error that names the part.
+"""A Hugging Face config.json as a ModelSpec; a setting that is not understood is an error.
 
-A module of this folder, or inside it, that has `READERS` (model_type -> reader) is found; nothing else lists them."""
+Modules here with `READERS` (model_type -> reader) are found by themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MISSING, _UNCOVERED = KEYS["missing"], KEYS["uncovered"]
 
 
 def spec_from_config(config: Config, where: str) -> ModelSpec:
-    """The model that `config` describes; `where` names the file in errors. Of one with encoders, the language part."""
+    """With encoders, only the language part. `where` names the file in errors."""
     architecture = config.get("model_type")
     if not isinstance(architecture, str):
         raise InputError(f"{where}: model_type is missing", hint="is this the config.json of a language model?")

@@ -1,5 +1,4 @@
-"""Tools that readers of architectures share: checked access to a config.json, and parts that many models are made of.
-Of a model with encoders of images, videos or sound, the language part."""
+"""Checked access to a config.json, and the parts that many architectures share."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ HARMLESS: Mapping[str, str] = {key: reason for reason, keys in KEYS["harmless"].
 
 
 class ConfigReader:
-    """Typed access to a config: it names the file and the key in errors, and remembers which keys were read."""
+    """Names file and key in errors, and remembers which keys were read."""
 
     def __init__(self, config: Config, where: str, *, left_out: str = "") -> None:
         self.config = config
@@ -42,7 +41,7 @@ class ConfigReader:
         self.read.update(names)
 
     def unread(self) -> list[str]:
-        """Keys with a value that nobody read and that are not known to change no shape."""
+        """Keys that nobody read and that may change a shape."""
         return sorted(
             key
             for key, value in self.config.items()
@@ -149,9 +148,7 @@ def grouped_queries(
     groups: str = "num_key_value_heads",
     **options: Any,  # noqa: ANN401  fields of the record
 ) -> GroupedQueryAttention:
-    """Attention of grouped queries by the usual keys; `options` are what the architecture adds.
-
-    `groups` is what a file may call the heads of keys instead."""
+    """`options` are what the architecture adds; `groups` is its name for the number of KV heads."""
     heads = reader.size("num_attention_heads")
     kv_heads = reader.size("num_key_value_heads", groups, default=heads)
     hidden = reader.size("hidden_size")
@@ -166,14 +163,13 @@ def grouped_queries(
 
 
 def require_gated(reader: ConfigReader) -> None:
-    """Refuse an activation without a gate: gated ones have three matrices."""
+    """Gated activations have three matrices."""
     activation = reader.word("hidden_act", "silu")
     if activation not in _GATED_ACTIVATIONS:
         raise reader.refuse(f"activation {shortened(activation)}")
 
 
 def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
-    """The model by the usual keys and its layers; `options` are what the architecture adds."""
     quantisation = reader.value("quantization_config")
     if quantisation is not None and not isinstance(quantisation, Mapping):
         raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
@@ -197,7 +193,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
 
 
 def _weight_parts(layers: list[LayerGroup]) -> WeightParts:
-    """The parts of a model that lists of modules tell apart. Layers without experts are the first ones."""
+    """Layers without experts are the first ones."""
     mlps = [(group.count, group.mlp) for group in layers if group.mlp is not None]
     mixtures = [mlp for _, mlp in mlps if isinstance(mlp, MoeMlp)]
     return WeightParts(
@@ -229,7 +225,7 @@ def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp:
 
 
 def sliding_layers(reader: ConfigReader, total: int, often: int) -> list[bool]:
-    """Of every layer, whether it has a window: all but every so many, unless kinds are said."""
+    """All but every so many, unless the file lists kinds."""
     kinds = reader.kinds("layer_types", total, ("sliding_attention", "full_attention"))
     if not kinds:
         return [bool((layer + 1) % often) for layer in range(total)]
@@ -237,7 +233,7 @@ def sliding_layers(reader: ConfigReader, total: int, often: int) -> list[bool]:
 
 
 def like_layers(layers: list[LayerGroup]) -> list[LayerGroup]:
-    """Groups of like layers, in the order of the last layer of each: drafts are like the last layer of a model."""
+    """In the order of each group's last layer: drafts are like a model's last layer."""
     found: dict[LayerGroup, int] = {}
     for layer in layers:
         bare = replace(layer, count=1)

@@ -1,4 +1,4 @@
-"""DeepSeek-V2, V3, V3.2, Kimi-K2 and GLM-5: latent attention, to chosen tokens in some; shared and routed experts."""
+"""DeepSeek-V2, V3, V3.2, Kimi-K2 and GLM-5."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
 
 
 def _sparse(reader: ConfigReader) -> ModelSpec:
-    """DeepSeek-V3.2 and GLM-5: each token attends to the best of those before it."""
+    """DeepSeek-V3.2 and GLM-5: attention to chosen tokens."""
     if reader.flag("mlp_bias"):
         raise reader.refuse("an MLP with biases (mlp_bias)")
     reader.ignore("indexer_rope_interleave", "index_share_for_mtp_iteration", "moe_router_dtype", "num_experts")

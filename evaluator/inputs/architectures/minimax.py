@@ -1,4 +1,4 @@
-"""MiniMax-M2 and M3: experts with a routing bias, full attention, or attention to chosen blocks of keys."""
+"""MiniMax-M2 and M3: full attention, or attention to chosen blocks of keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _minimax_m2(reader: ConfigReader) -> ModelSpec:
 
 
 def _minimax_m3(reader: ConfigReader) -> ModelSpec:
-    """MiniMax-M3: each token attends to the best blocks of keys, chosen for each group of heads."""
+    """MiniMax-M3: blocks are chosen for each group of heads."""
     if (said := reader.word("hidden_act", "swigluoai")) not in {"swigluoai", "silu"}:
         raise reader.refuse(f"activation {shortened(said)}")
     if reader.flag("attention_output_gate"):

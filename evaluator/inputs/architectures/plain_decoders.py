@@ -48,7 +48,7 @@ def _mixtral(reader: ConfigReader) -> ModelSpec:
 
 
 def _phi3(reader: ConfigReader) -> ModelSpec:
-    """Phi-3 and Phi-4: Llama's shape with packed projections, and one window for all layers where there is any."""
+    """Packed projections; one window for all layers, if any."""
     require_gated(reader)
     if reader.flag("attention_bias"):
         raise reader.refuse("phi3 with biases (attention_bias)")
@@ -81,7 +81,6 @@ def _opt(reader: ConfigReader) -> ModelSpec:
 
 
 def _bloom(reader: ConfigReader) -> ModelSpec:
-    """BLOOM: layer norms, ALiBi, a norm after the embedding."""
     hidden = reader.size("hidden_size", "n_embed")
     heads = reader.size("n_head", "num_attention_heads")
     attention = GroupedQueryAttention(
@@ -105,7 +104,6 @@ def _bloom(reader: ConfigReader) -> ModelSpec:
 
 
 def _gpt_oss(reader: ConfigReader) -> ModelSpec:
-    """gpt-oss: sinks, windows on every second layer, experts with biases."""
     require_gated(reader)
     reader.ignore(
         "initial_context_length", "experts_per_token", "swiglu_limit", "swiglu_alpha"

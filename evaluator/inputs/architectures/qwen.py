@@ -1,4 +1,4 @@
-"""Qwen2 to Qwen3.5, dense and mixtures of experts, their language parts beside encoders, and MiMo."""
+"""Qwen2 to Qwen3.5 with their language parts, and MiMo."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _mixture(reader: ConfigReader, attention: GroupedQueryAttention, **shared: A
 
 
 def _hybrid(reader: ConfigReader) -> ModelSpec:
-    """Qwen3-Next and Qwen3.5: delta nets, and full attention with a gate on every fourth layer."""
+    """Qwen3-Next and Qwen3.5: delta nets, with gated full attention on every fourth layer."""
     require_gated(reader)
     if not reader.flag("attn_output_gate", default=True):
         raise reader.refuse("full attention without a gate (attn_output_gate)")

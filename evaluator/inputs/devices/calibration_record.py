@@ -1,25 +1,23 @@
-"""A calibration: coefficients of every kernel of one device, with their held-out errors. Not how they are found
-(fit.py)."""
+"""A device's kernel coefficients with held-out errors. The fit is device_fit.py."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, cast
 
 from evaluator.inputs.yaml_file import is_finite, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 VERSION = 1  # of the kernel forms: coefficients of another version mean something else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """The error of one fit, in percent, on the half of the rows it did not see.
-
-    `rows` counts that half, `fitted` the rows used to fit."""
+    """Percent errors on the half of the rows that the fit did not see (`rows`; `fitted` were used)."""
 
     rows: int
     fitted: int
@@ -31,7 +29,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Coefficients by kernel name, then by parameter name (units: evaluator.calibration.forms)."""
+    """By kernel, then by parameter (units: evaluator.calibration.forms)."""
 
     device: str
     kernels: Mapping[str, Mapping[str, float]]
@@ -94,7 +92,7 @@ def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
 
 
 def calibration_from_mapping(data: Mapping[str, Any], where: str = "calibration") -> Calibration:
-    """The calibration that `calibration_to_mapping` wrote; its hash is checked. `where` names it in errors."""
+    """Checks the hash; `where` names the data in errors."""
     try:
         return _from_mapping(data)
     except InputError as error:
@@ -160,8 +158,7 @@ def calibration_from_json(text: str) -> Calibration:
 
 
 def carried_to(calibration: Calibration, device: str) -> Calibration:
-    """The same dimensionless parameters for a device without kernel measurements; errors are not carried, nothing was
-    measured."""
+    """Errors are dropped: nothing was measured on that device."""
     return replace(
         calibration,
         device=device,

@@ -1,18 +1,17 @@
-"""A device profile: peak rates, memory, interconnect and how much of each is reached."""
+"""A device profile: peak rates, memory and interconnect, and how much of each is reached."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from evaluator.canonical import IF_SET
+from store.light_dataclass import dataclass
 from store.schema import Family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One level of the interconnect grid."""
-
     bandwidth_bytes_per_s: float
     latency_s: float
     efficiency: float
@@ -21,8 +20,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile:
-    """One device of a homogeneous cluster. `grid` lists extents outermost first; `links[i]` joins a group that starts
-    at dimension i. Peak rates are FLOP/s (or integer op/s) by dtype name: fp32, bf16, fp16, int8, fp8, fp4."""
+    """`grid` lists extents outermost first; `links[i]` joins a group that starts at dimension i. Peak rates are FLOP/s
+    (or integer op/s) by dtype: fp32, bf16, fp16, int8, fp8, fp4."""
 
     name: str
     vendor: str

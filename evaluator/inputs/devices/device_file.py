@@ -1,6 +1,4 @@
-"""The declaration of a device profile's YAML file: every key, and the range of every figure.
-
-Ranges are far wider than any machine, narrow enough to catch a wrong unit."""
+"""Keys and ranges of a device's YAML file; ranges are wide enough for any machine and catch wrong units."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _Dtype = Literal["fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4"]
 
 
 def _plain(value: object) -> object:
-    """YAML reads 1e12 without a dot as text; it is plain what was meant."""
+    """YAML reads 1e12 without a dot as text."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:

@@ -7,14 +7,14 @@ import functools
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.yaml_checking import checked_yaml
-from evaluator.inputs.yaml_file import read_text
+from evaluator.inputs.yaml_file import parse_mapping, read_text
 from store.errors import InputError
 from store.schema import Family
 
@@ -23,9 +23,7 @@ LARGEST_FILE_BYTES = 1_000_000
 
 
 def load_device(name: str, *, family: WantedFamily = "auto") -> DeviceProfile:
-    """The profile called `name` (or an alias, in any case), or the one in the YAML file `name`.
-
-    `auto` is calibrated where a calibration is shipped or stands in the file, else theoretical."""
+    """`name` is a profile, an alias or a YAML file. `auto`: calibrated where a calibration is there."""
     path = Path(name).expanduser()
     profile = profile_from_file(path) if path.suffix in {".yaml", ".yml"} else _shipped(resolve(name))
     return _of_family(profile, family)
@@ -50,7 +48,7 @@ def user_folder() -> Path:
 
 
 def add_device(path: Path) -> DeviceProfile:
-    """Keep a checked profile under its name; a shipped name or a different profile of that name is refused."""
+    """Refuses shipped names, and a name taken by another profile."""
     profile = profile_from_file(path)
     if _folded(profile.name) in _spellings() and profile.name in list_shipped():
         raise InputError(f"{path}: a profile called {profile.name} is shipped", hint="give yours another name")
@@ -92,25 +90,37 @@ def profile_from_file(path: Path) -> DeviceProfile:
 
 
 def profile_from_text(text: str, where: str) -> DeviceProfile:
-    from evaluator.inputs.devices.device_file import DeviceKeys
+    from evaluator.inputs.devices.device_file import DeviceKeys  # pydantic, which no shipped device needs
 
     found = checked_yaml(DeviceKeys, text, where, hint="docs/howto/describe-what-you-serve.md explains every key")
-    values: dict[str, Any] = dict(found)
-    del values["aliases"]
+    return _from_mapping(found.model_dump(exclude_unset=True), where)
+
+
+def _from_mapping(content: Mapping[str, Any], where: str) -> DeviceProfile:
+    values = {"vendor": "", "family": "theoretical", **content}
+    values.pop("aliases", None)
+    values = {name: value for name, value in values.items() if value is not None}
+    rates = {name: tuple(sorted((key, float(rate)) for key, rate in values[name].items())) for name in _RATES}
+    whole = {name: int(float(values[name])) for name in _WHOLE if name in values}
     return DeviceProfile(
-        **values
+        **_in_floats(DeviceProfile, values)
+        | rates
+        | whole
         | {
-            "matrix_flops_per_s": tuple(sorted(found.matrix_flops_per_s.items())),
-            "vector_flops_per_s": tuple(sorted(found.vector_flops_per_s.items())),
-            "memory_bytes": int(found.memory_bytes),
-            "compute_units": None if found.compute_units is None else int(found.compute_units),
-            "grid": tuple(found.grid),
-            "links": tuple(Link(**dict(link)) for link in found.links),
-            "calibration": _calibration(found.calibration, f"{where}: calibration"),
-            "host_link_bytes_per_s": found.host_link_bytes_per_s or 0.0,
-            "cache_bytes": int(found.cache_bytes or 0),
+            "grid": tuple(values["grid"]),
+            "links": tuple(Link(**_in_floats(Link, link)) for link in values["links"]),
+            "calibration": _calibration(values.get("calibration"), f"{where}: calibration"),
         }
     )
+
+
+_RATES = ("matrix_flops_per_s", "vector_flops_per_s")
+_WHOLE = ("memory_bytes", "compute_units", "cache_bytes")
+
+
+def _in_floats(kind: type[DeviceProfile | Link], values: Mapping[str, Any]) -> dict[str, Any]:
+    floats = {field.name for field in fields(kind) if str(field.type).startswith("float")}
+    return {name: float(value) if name in floats else value for name, value in values.items()}
 
 
 def _calibration(value: Mapping[str, Any] | None, where: str) -> str | None:
@@ -126,7 +136,7 @@ def _shipped(name: str) -> DeviceProfile:
     if name not in list_shipped():
         return profile_from_file(user_folder() / f"{name}.yaml")
     file = resources.files("evaluator") / "inputs" / "devices" / f"{name}.yaml"
-    return profile_from_text(file.read_text(encoding="utf-8"), f"profiles/{name}.yaml")
+    return _from_mapping(parse_mapping(file.read_text(encoding="utf-8"), file.name), file.name)
 
 
 def _of_family(profile: DeviceProfile, family: WantedFamily) -> DeviceProfile:

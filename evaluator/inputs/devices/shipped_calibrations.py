@@ -1,4 +1,4 @@
-"""Calibrations that come with the program, read by the device they are of or carried to."""
+"""Shipped calibrations, by the device they were measured on or carried to."""
 
 from __future__ import annotations
 
@@ -90,11 +90,9 @@ MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
 
 
 def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile:
-    """The profile with the kernels that an engine runs on it, where those were measured.
+    """Kernels as the engine runs them on this device, where measured.
 
-    Other calibrations than the shipped one stay as they are.
-
-    A serving model of somebody's own is the engine that its name begins with."""
+    A profile's own calibration stays. A serving model of the user's is the engine that its name begins with."""
     engine = begun_by(serving_model)
     if engine is None or engine.kernels is None or not _as_shipped(profile):
         return profile
@@ -103,7 +101,7 @@ def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile
 
 
 def stands_in(profile: DeviceProfile, engine: str) -> str | None:
-    """The engine whose kernels take the place of another's, which were not measured on the device; None where none."""
+    """The engine whose kernels stand in for another's that were not measured here."""
     shipped = shipped_calibration(profile.name) if _as_shipped(profile) else None
     if shipped is None:
         return None

@@ -1,1 +1,1 @@
-"""Drafts of speculative decoding: how many tokens they gain, as measured, and layers of their own."""
+"""Speculative decoding: measured gains, and layers of drafts."""

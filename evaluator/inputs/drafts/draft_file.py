@@ -1,4 +1,4 @@
-"""The declaration of a YAML file of drafts: what they gain, and the layer that makes them."""
+"""Keys of a drafts YAML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named tables of measured acceptance, and a user's own: how many tokens a step gains by how many are drafted."""
+"""Tables of measured acceptance, shipped or the user's: tokens gained a step by number of drafts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from evaluator.inputs.models import is_catalogued, load_model
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from evaluator.inputs.drafts.draft_file import DraftKeys
@@ -28,7 +29,7 @@ _LARGEST_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """Layers of a draft beside a model, and the tokens that its head knows: one in EAGLE-3."""
+    """Layers of a draft beside a model, and its vocabulary (EAGLE-3)."""
 
     attention: GroupedQueryAttention | LatentAttention
     intermediate_size: int
@@ -41,7 +42,7 @@ class DraftShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceTable:
-    """Tokens that a request gains in a step with 1, 2, 3 ... drafts. `model` is what was measured; None: any."""
+    """Tokens gained a step with 1, 2, 3 ... drafts. `model` None: any."""
 
     name: str
     method: Method
@@ -56,8 +57,6 @@ class AcceptanceTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation:
-    """A table with a number of drafts."""
-
     table: AcceptanceTable
     drafts: int
 
@@ -67,7 +66,7 @@ class Speculation:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Tokens that each draft adds. Where more drafts gained less, those before are taken down to the last one."""
+        """Tokens that each draft adds, made never to fall with more drafts."""
         # 1.84, 2.51, 3.73, 3.47 tokens at 1 to 4 drafts: the third is taken at 3.47, so 0.84, 0.67, 0.96, 0.
         gained = [1.0]
         for length in reversed(self.table.tokens_per_step[: self.drafts]):
@@ -92,7 +91,7 @@ def acceptance_table(name: str) -> AcceptanceTable:
 
 
 def speculation(text: str, rates: Sequence[float] | None = None) -> Speculation:
-    """The table and the number of drafts of `NAME:k` or `FILE.yaml:k`; `rates` are of a model that drafts."""
+    """`text` is `NAME:k` or `FILE.yaml:k`; `rates` are for a model that drafts."""
     name, colon, number = text.rpartition(":")
     if not colon or not number.isdigit():
         raise InputError(f"`speculative={text}`: not NAME:k, such as {list_acceptance()[0]}:3")
@@ -116,7 +115,7 @@ def _names_a_model(name: str) -> bool:
 
 
 def _of_a_model(text: str, name: str, drafts: int, rates: Sequence[float] | None) -> Speculation:
-    """Drafts of a whole model. Nobody publishes what they gain for each pair of models, so it is stated."""
+    """Gains of a pair of models are not published, so they must be stated."""
     if not 1 <= drafts <= MOST_DRAFTS:
         raise InputError(f"`speculative={text}`: 1 to {MOST_DRAFTS} drafts")
     if rates is None or len(rates) != drafts or not all(0 <= rate <= 1 for rate in rates):
@@ -132,9 +131,7 @@ def _of_a_model(text: str, name: str, drafts: int, rates: Sequence[float] | None
 
 
 def measured_for(model: str, drafts: int) -> Speculation | None:
-    """The table of a model and of those with the same layers, thinking, one that can be priced before others.
-
-    None where nobody measured."""
+    """Tables of models with the same layers count, too; those that can be priced come first."""
     spec = load_model(model)[1]
     found = [
         table
@@ -146,7 +143,7 @@ def measured_for(model: str, drafts: int) -> Speculation | None:
 
 
 def draft_checkpoint(name: str, spec: ModelSpec) -> str | None:
-    """The id of the draft of a row's model, MODEL+TABLE or MODEL+MODEL; None where the table is a user's own."""
+    """MODEL+TABLE or MODEL+MODEL; None where the table is the user's."""
     drafting = name.rpartition("+")[2]
     if spec.draft_model is not None:
         return drafting
@@ -183,7 +180,7 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
 
 
 def _with_model(name: str, spec: ModelSpec, drafting: str) -> tuple[str, ModelSpec]:
-    """The model with a whole one that drafts for it, on the same ranks and in its own format."""
+    """On the same ranks, in the drafter's own format."""
     named, draft = load_model(drafting)
     if (why := no_drafter(draft)) is not None:
         raise InputError(f"{named} cannot draft for {name}: {why}", hint="docs/howto/describe-what-you-serve.md")
@@ -199,7 +196,7 @@ def _with_model(name: str, spec: ModelSpec, drafting: str) -> tuple[str, ModelSp
 
 
 def no_drafter(draft: ModelSpec) -> str | None:
-    """Why a model cannot draft for others; None where it can. Those that do are small and dense."""
+    """Why a model cannot draft: drafters are small and dense."""
     for group in draft.layers:
         attention = group.attention
         plain = isinstance(attention, GroupedQueryAttention | LatentAttention) and attention.indexer is None
@@ -243,7 +240,7 @@ def _shipped() -> Mapping[str, AcceptanceTable]:
 
 
 def _shape(said: Mapping[str, Any]) -> DraftShape:
-    """A shipped draft, by the fields of its attention. Positions turn whole heads, whatever they do in the model."""
+    """Positions turn whole heads, whatever the model does."""
     attention = said["attention"]
     kind = (
         LatentAttention(**attention)
@@ -259,7 +256,7 @@ def _stated_shape(said: DraftKeys) -> DraftShape:
 
 
 def _from_file(path: Path) -> AcceptanceTable:
-    """A user's table: its own lengths, or those of a shipped one; an EAGLE-3 draft has a shape."""
+    """Lengths are its own or a shipped table's; an EAGLE-3 draft has a shape."""
     from evaluator.inputs.drafts.draft_file import DraftsKeys  # pydantic, which no question needs
 
     text = read_text(path, largest_bytes=_LARGEST_BYTES, what="a file of drafts")

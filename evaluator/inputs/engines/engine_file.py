@@ -1,4 +1,4 @@
-"""The declaration of an engine profile's YAML file: every key, what it takes, and the range of every number."""
+"""Keys and ranges of an engine's YAML file."""
 
 from __future__ import annotations
 

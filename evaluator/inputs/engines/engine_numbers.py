@@ -1,4 +1,4 @@
-"""Ranges of the numbers of an engine, its client and its points; what a name may be."""
+"""Ranges of engine, client and point numbers, and valid names."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ PROFILE_RANGES: Mapping[str, tuple[float, float]] = {
     "reply_steps": (0, 100),
     "whole_prompts": (0, 1),
     "expert_rows": (0, 4096),
+    "exchange_once": (0, 1),
     "handover_ms": _MS,
 }
 CLIENT_RANGES: Mapping[str, tuple[float, float]] = {
@@ -50,6 +51,7 @@ _WHOLE = {
     "reply_steps",
     "whole_prompts",
     "expert_rows",
+    "exchange_once",
     "prompts_per_user",
     "poll_steps",
 }

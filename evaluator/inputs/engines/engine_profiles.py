@@ -1,5 +1,6 @@
-"""Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels; factors
-near points that were measured at one's own server."""
+"""Serving engines as a few fitted numbers: admission of prompts, and time beyond kernels.
+
+Points measured at one's own server correct what is near them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import difflib
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +20,9 @@ from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
-from evaluator.inputs.yaml_file import parse_yaml, read_text
+from evaluator.inputs.yaml_file import parse_mapping, read_text
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
 PLACE = ("users", "input_length", "output_length", "devices")
@@ -28,7 +30,7 @@ PLACE = ("users", "input_length", "output_length", "devices")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
-    """A measured point of a replica, and how it weighs in the logarithms of both factors around it."""
+    """A measured point, and its weight in the logarithms of both factors around it."""
 
     users: float
     input_length: float  # tokens to prefill
@@ -66,7 +68,7 @@ LARGEST_FILE_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProfile:
-    """One engine. Factors multiply kernel seconds; the milliseconds are the host's, on top of kernels."""
+    """Factors multiply kernel seconds; milliseconds are the host's, on top."""
 
     name: str
     admission: Admission
@@ -85,6 +87,7 @@ class EngineProfile:
     reply_steps: int = 0  # that run between an answer and the next request of its user, who is answered by then
     whole_prompts: int = 0  # 1: beside decodes prompts run whole, and are cut only where none fits into a step
     expert_rows: int = 0  # that each expert is padded to: of block-scaled 8-bit weights, on Hopper, below tp 8
+    exchange_once: int = 0  # 1: a token goes once to each device that holds some of its experts, as they read it
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
     near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
@@ -93,11 +96,11 @@ class EngineProfile:
         return 1e-3 * self.step_ms
 
     def launch_s(self, layers: int) -> float:
-        """Host seconds to launch the kernels of a step, which no step is shorter than."""
+        """No step is shorter than the host takes to launch it."""
         return 1e-3 * self.layer_ms * layers
 
     def latent_launch_s(self, layers: int) -> float:
-        """Host seconds to launch a step with prompts of so many layers with latent attention, likewise."""
+        """The same for prompts of latent attention."""
         return 1e-3 * self.latent_layer_ms * layers
 
     def prompt_step_s(self) -> float:
@@ -112,6 +115,7 @@ _CAME_LATER: Mapping[str, object] = {
     "reply_steps": 0,
     "whole_prompts": 0,
     "expert_rows": 0,
+    "exchange_once": 0,
     "handover_ms": HANDOVER_MS,
     "near": (),
 }
@@ -122,7 +126,7 @@ DRIFTING = Client(shortest=0.99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedEngine:
-    """A profile, and those fitted without one (device, model) pair each, to score that pair with: one YAML file."""
+    """Also holds profiles fitted without one (device, model) pair, to score that pair with."""
 
     profile: EngineProfile
     held_out: Mapping[tuple[str, str], EngineProfile]
@@ -137,13 +141,13 @@ class FittedEngine:
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Words of its name at sources of measurements, letters alone; a version of an engine shares them."""
+        """Its names at sources of measurements, letters only; versions of an engine share them."""
         name = self.profile.name
         return tuple(self.declared.get("called", [name] if name.isalpha() else []))
 
     @property
     def before(self) -> tuple[int, ...] | None:
-        """The release that ended it; None of an engine of today."""
+        """The release that ended it; None: current."""
         release = self.declared.get("before")
         return None if release is None else tuple(map(int, release.split(".")))
 
@@ -153,12 +157,12 @@ class FittedEngine:
 
     @property
     def kernels(self) -> str | None:
-        """The engine whose kernels it runs, where they were measured apart; None: the device's own tables price it."""
+        """The engine whose kernels it runs; None: the device's own tables."""
         return self.declared.get("kernels")
 
     @property
     def unfitted(self) -> EngineProfile:
-        """The profile that fits start from and fall back to: engineering guesses, not fitted to any point."""
+        """Engineering guesses that fits start from and fall back to."""
         usual = EngineProfile(name=self.profile.name, admission=self.profile.admission, client=self.profile.client)
         return with_numbers(usual, self.start)
 
@@ -172,9 +176,9 @@ def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
 
 
 def key_of_engine(profile: EngineProfile) -> str:
-    """The content key of everything that changes a number: all but the name.
+    """All that changes a number, so not the name.
 
-    Numbers that came later count where they are not as before: keys of older profiles must not move."""
+    Later fields count only where set, so that old keys stay valid."""
     said = {item.name: getattr(profile, item.name) for item in fields(profile)}
     for name, before in _CAME_LATER.items():
         if said[name] == before:
@@ -210,20 +214,18 @@ def fitted_engine(name: str) -> FittedEngine:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
         raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or known)}")
     file = resources.files("evaluator") / ENGINES_FOLDER / f"{name}.yaml"
-    return engine_from_mapping(_shipped(file.read_text(encoding="utf-8"), file.name))
+    return engine_from_mapping(parse_mapping(file.read_text(encoding="utf-8"), file.name))
 
 
 @functools.cache
 def begun_by(serving_model: str) -> FittedEngine | None:
-    """The shipped engine that a serving model's name begins with: `vllm` of `vllm-mine@0a239add`. None of formulas."""
+    """`vllm` of `vllm-mine@0a239add`; None of formulas."""
     known = [name for name in list_engines() if serving_model.startswith(name)]
     return fitted_engine(max(known, key=len)) if known else None
 
 
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
-    """The profile called `name`, or the one in a YAML file.
-
-    With `unseen`, a (device, model) pair, it is the profile that was fitted without that pair, where there is one."""
+    """`name` is shipped or a YAML file. `unseen` asks for the profile fitted without that (device, model) pair."""
     path = Path(name)
     if path.suffix in {".yaml", ".yml"}:
         return engine_from_file(path).profile
@@ -306,11 +308,3 @@ def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
         except InputError as error:
             raise InputError(f"{key} {error.message}") from None
     return checked
-
-
-def _shipped(text: str, where: str) -> dict[str, Any]:
-    """The content of a file that comes with the program; tests hold each to the declaration of such files."""
-    content = parse_yaml(text, where)
-    if not isinstance(content, dict):
-        raise TypeError(f"{where} is no mapping")
-    return content

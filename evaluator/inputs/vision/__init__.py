@@ -1,1 +1,1 @@
-"""Image encoders and the images that requests carry: hyper-parameters, sizes after preprocessing, weights."""
+"""Image encoders, and images of requests."""

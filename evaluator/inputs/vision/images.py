@@ -1,17 +1,18 @@
-"""Images of requests: their number and size as a client sends them, and what a model's processor makes of them.
+"""Images of requests, and what a model's processor makes of them.
 
-Rules are those of the image processors in transformers 5; their default sizes stand in the readers of towers. Left out:
-videos, crops of wide images (Gemma 3's pan and scan), and processors with settings of one's own."""
+Rules follow the image processors of transformers 5. Left out: videos, crops of wide images (Gemma 3's pan and scan),
+and custom processor settings."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from evaluator.canonical import IF_SET
 from evaluator.inputs.vision.tower import Resizing, VisionTower
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 LARGEST_SIDE = 65_536  # pixels
 MOST_IMAGES = 10_000
@@ -26,7 +27,7 @@ EncoderSplit = Literal["weights", "data"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
-    """So many images of one size in every request, whatever model answers it, and how its encoder is shared."""
+    """Images a request, whatever model answers."""
 
     count: int
     width: int
@@ -36,11 +37,9 @@ class ImageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
-    """The images of every request as one model sees them: the encoder, and the sizes of each image behind its
-    processor.
+    """An image has `sequences` of `patches` patches, and becomes `tokens` prompt tokens.
 
-    An image is `sequences` sequences of `patches` patches each, within which all attend to all, and `tokens` tokens of
-    the prompt. Beside these are `views` sequences of `view_patches` patches, where a processor cuts windows."""
+    Patches attend within a sequence. `views` sequences of `view_patches` come on top where a processor cuts windows."""
 
     count: int
     width: int
@@ -95,7 +94,7 @@ def images_of(request: ImageRequest, tower: VisionTower) -> Images:
 
 
 def _nearest_multiple(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
-    """Qwen2-VL's rule: sides to the nearest multiple, then scaled until the area is allowed."""
+    """Qwen2-VL: sides to the nearest multiple, then scaled to an allowed area."""
     # 1000 x 600 with tokens of 32 pixels: 31 x 19 tokens, as 1000 / 32 = 31.25 and 600 / 32 = 18.75.
     side = tower.patch_size * math.isqrt(tower.token_patches)
     rows, columns = round(height / side), round(width / side)
@@ -110,7 +109,7 @@ def _nearest_multiple(height: int, width: int, tower: VisionTower) -> tuple[int,
 
 
 def _padded(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
-    """MoonViT's rule: never enlarged, within a number of patches and of patches a side, padded to whole tokens."""
+    """MoonViT: never enlarged, capped in patches and patches a side, padded to whole tokens."""
     # 1000 x 600 at patches of 14: 71 x 42 = 2,982 patches fit; padded to multiples of 28: 36 x 22 tokens.
     patch, rule = tower.patch_size, tower.resizing
     held = max(1, height // patch) * max(1, width // patch)
@@ -122,7 +121,7 @@ def _padded(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]
 
 
 def _within_budget(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
-    """Gemma 4's rule: the largest image of this shape within the budget; the encoder computes the whole budget."""
+    """Gemma 4: the largest image of this shape; the encoder computes the whole budget."""
     # 280 tokens of 48 pixels: 1000 x 600 grows to 1036.9 x 622.1, 21 x 12 = 252 tokens of 2,520 patches computed.
     patch, most = tower.patch_size, tower.resizing.most
     token = patch * math.isqrt(tower.token_patches)
@@ -141,9 +140,9 @@ def _fixed(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
 
 
 def _tiles(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
-    """Llama 4's rule: the grid of tiles that fits best; of several tiles, one of the whole image beside them.
+    """Llama 4: the best grid of tiles, plus one of the whole image.
 
-    Prompts have a separator behind each tile of a row, and the marks around the image."""
+    Separators follow each tile of a row; marks surround the image."""
     rule = tower.resizing
     rows, columns = best_grid(height, width, rule)
     patches = (rule.side // tower.patch_size) ** 2
@@ -155,10 +154,10 @@ def _tiles(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
 
 
 def _windows(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
-    """Windows of an image under Step-3.7's rule, their patches, and the tokens around them.
+    """Step-3.7: windows, their patches, and tokens around them.
 
-    Images beyond one view's side are cut into windows of 504 pixels, long ones (more than 1.5 to 1) into squares of
-    their shorter side, each seen at 504 pixels. A rest of more than a fifth of a window is another one."""
+    Larger images are cut into windows of 504 pixels; long ones (over 1.5 to 1) into squares of their shorter side,
+    scaled to 504. A rest of over a fifth of a window is another one."""
     if min(width, height) < _NARROW and max(width, height) > _LONG * min(width, height):
         width = height = max(width, height)
     if max(width, height) > LONGEST_VIEW:
@@ -177,8 +176,7 @@ def _windows(height: int, width: int, tower: VisionTower) -> tuple[int, int, int
 
 
 def best_grid(height: int, width: int, rule: Resizing) -> tuple[int, int]:
-    """Rows and columns of tiles: the least enlargement that holds the image, or else the least reduction; of equal ones
-    the fewest tiles, and then the first in the processor's order of shapes."""
+    """Rows and columns: the least enlargement that fits, else the least reduction; then the fewest tiles."""
     shapes: dict[float, list[tuple[int, int]]] = {}
     for tiles in range(rule.most, 0, -1):
         for rows in range(1, tiles + 1):

@@ -1,22 +1,23 @@
-"""An image encoder as the evaluator sees it: hyper-parameters, and how a processor cuts images into patches."""
+"""Hyper-parameters of an image encoder, and how images become patches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
+from store.light_dataclass import dataclass
 
 ResizeRule = Literal["nearest_multiple", "padded", "within_budget", "fixed", "tiles", "views"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """Linears behind the layers, over rows of `merged` neighbouring patches that are joined, or averaged (`pooled`).
+    """Linears after the layers, over `merged` neighbouring patches, joined or averaged (`pooled`).
 
-    `widths` are those of what goes in, between and out; an activation stands between two linears, and behind the last
-    one where `ends_active`. A norm comes before, of each patch or (`joined_norm`) of what is joined. With `taps` it is
-    a convolution, which reads so many neighbours for every row that it writes, some of them twice."""
+    `widths` are input, inner and output; activations stand between linears, and last where `ends_active`. A norm comes
+    first, of each patch or (`joined_norm`) of the joined. With `taps` it is a convolution that reads so many
+    neighbours a written row."""
 
     widths: tuple[int, ...]
     merged: int = 1
@@ -30,13 +31,12 @@ class Projection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resizing:
-    """How a processor makes an image of any size into patches. `least` and `most` are pixels, patches or tiles.
+    """Rules from an image's size to patches. `least` and `most` are pixels, patches or tiles.
 
-    nearest_multiple: sides rounded to multiples of a token's side, then scaled to between `least` and `most` pixels.
-    padded: scaled down to `most` patches and `side` patches a side, then padded to whole tokens. within_budget: the
-    largest of the same shape that has `most` patches; the encoder computes `most` whatever it has. fixed: `most`
-    patches, whatever it was. tiles: cut into at most `most` tiles of `side` pixels, and one of the whole image. views:
-    the whole image at `side` pixels, `most` patches, and windows of it where it is larger or long."""
+    nearest_multiple: to multiples of a token's side, within `least` and `most` pixels. padded: down to `most` patches
+    and `side` a side, then padded to tokens. within_budget: the largest of its shape; `most` are computed. fixed:
+    always `most` patches. tiles: up to `most` tiles of `side` pixels, plus the whole image. views: the whole at `side`
+    pixels, and windows where it is large or long."""
 
     rule: ResizeRule
     most: int
@@ -47,10 +47,8 @@ class Resizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionTower:
-    """Everything that determines the operators, weights and image tokens of an encoder.
-
-    Each layer attends to all patches of one image (of one tile), and feeds them forward. `deep` projections read what
-    layers in the middle give; `projections` follow one another behind the last."""
+    """Each layer attends within one image (or tile). `deep` projections read middle layers; `projections` follow the
+    last."""
 
     hidden_size: int
     layers: int

@@ -1,1 +1,1 @@
-"""Workloads: lengths of requests, their distributions, traces reduced to bins, and labels."""
+"""Lengths of requests: fixed, distributions, and traces."""

@@ -1,6 +1,4 @@
-"""Request logs as they arrived: time, prompt and answer of every request, in the order of the file.
-
-Only a play keeps them, as long as it runs."""
+"""Request logs with times, kept only while a simulation runs."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ import io
 import math
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +18,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.inputs.workloads.traces import INPUT_NAMES, OUTPUT_NAMES, lines_of, named_field, whole_tokens
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 _TIME_NAMES = ("timestamp", "arrival_time", "arrived_at", "arrival", "queued_ts", "start_time", "time")
 LARGEST_PROMPT = 1_000_000
@@ -31,10 +29,9 @@ _IMAGE_NAMES = ("numimages", "num_images", "images", "image_count")  # the first
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TracedArrivals:
-    """Requests of a log. `times` are in the unit of the log: a play scales them to its rates.
+    """`times` are in the log's unit and scaled later.
 
-    `blocks` are hashes of the blocks of each prompt, that of the last tokens included, and `images` the number of its
-    images, where the log has them."""
+    `blocks` are hashes of each prompt's blocks, the last tokens' included; `images` counts them."""
 
     times: FloatArray
     input_lengths: Integers
@@ -45,7 +42,7 @@ class TracedArrivals:
 
 
 def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
-    """The first `most` requests with a prompt and an answer. Refuses a log without times, or whose times fall."""
+    """Refuses a log without times, or whose times fall."""
     digest = hashlib.sha256()
     times, inputs, outputs, images = array("d"), array("q"), array("q"), array("q")
     blocks: list[tuple[int, ...]] = []

@@ -1,7 +1,6 @@
-"""Lengths of a workload of inference-perf's catalogue (`config.json`), as bins that are equally likely.
+"""Lengths of inference-perf's catalogue (`config.json`), as equally likely bins.
 
-Source: the schema in workload-catalog/README.md of inference-perf, and what its generator draws from a mean and a
-deviation."""
+Source: workload-catalog/README.md of inference-perf, and its generator."""
 
 from __future__ import annotations
 

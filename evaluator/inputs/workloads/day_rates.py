@@ -1,4 +1,4 @@
-"""A day of requests: its rate minute by minute, with bins of lengths or without, or a log of them."""
+"""A day's request rate by minute, with length bins or a log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BINS = "columns `minute,rate,input_length,output_length`, a line for each bin o
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LengthBins:
-    """Rates of requests of the same lengths, minute by minute."""
+    """Rates of one length, by minute."""
 
     minute: Integers
     rate_per_s: FloatArray
@@ -39,9 +39,7 @@ class LengthBins:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Day:
-    """Requests a second of each minute; their lengths by bins, or the requests themselves, where these are known.
-
-    A log's times are in seconds from its first."""
+    """A log's times are seconds from its first."""
 
     rates_per_s: FloatArray
     log: TracedArrivals | None = None
@@ -53,9 +51,9 @@ class Day:
 
 
 def read_day(path: Path, *, log_seconds: float = 1.0) -> Day:
-    """Columns `minute` and `rate`, with lengths or without, or a log whose times count `log_seconds` each.
+    """Columns `minute` and `rate`, or a log in units of `log_seconds`.
 
-    Refuses what goes back in time, minutes that are missing, and a day without requests."""
+    Refuses falling times, missing minutes, and a day without requests."""
     columns = {name.strip() for name in next(lines_of(path, hashlib.sha256()), "").split(",")}
     if {"minute", "rate"} <= columns:
         return _rated(path, columns)

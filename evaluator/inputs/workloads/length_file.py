@@ -1,4 +1,4 @@
-"""The declaration of a length distribution's YAML file: every key, and the range of every number."""
+"""Keys and ranges of a length distribution's YAML file."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Length distributions from YAML files: reading, checking bins against each other, and normalising."""
+"""Length distributions from YAML: read, checked and normalised."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from evaluator.inputs.workloads.workload import LARGEST_BIN_COUNT, LengthBin
 from evaluator.inputs.yaml_checking import checked_yaml, line_of
 from evaluator.inputs.yaml_file import read_text
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from evaluator.inputs.workloads.length_file import LengthKeys
@@ -23,11 +23,9 @@ _CATALOGUED = re.compile(r"\"?input_sequence_length\"?\s*:")
 
 
 def load_distribution(path: Path, *, output_length: float | None) -> tuple[LengthBin, ...]:
-    """The bins of a distribution file, weights summing to 1.
+    """Weights sum to 1. Input `bins`, with output lengths given, independent (`output_bins`) or joint.
 
-    The file holds `bins` of input lengths; the output length is the given number, or `output_bins` (independent of the
-    input), or `output_min_tokens` and `output_max_tokens` in every bin (joint). A file of inference-perf's catalogue
-    has both lengths."""
+    Joint: `output_min_tokens` and `output_max_tokens` in every bin. inference-perf's catalogue has both lengths."""
     text = read_text(
         path,
         largest_bytes=LARGEST_FILE_BYTES,
@@ -85,8 +83,6 @@ def _keys(text: str, path: Path) -> LengthKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file that was read, for errors about several bins of it."""
-
     path: Path
     text: str
 

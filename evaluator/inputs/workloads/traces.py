@@ -1,6 +1,4 @@
-"""Request logs reduced to joint length distributions.
-
-The log itself is never kept: only its bins and its content hash."""
+"""Request logs reduced to joint length bins; only bins and the content hash are kept."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ import io
 import itertools
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +18,7 @@ from evaluator.inputs.workloads.lengths import normalised
 from evaluator.inputs.workloads.workload import LARGEST_BIN_COUNT, LARGEST_LENGTH, LengthBin
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 LARGEST_FILE_BYTES = 1 << 30
 LARGEST_LINE_BYTES = 1 << 22
@@ -49,8 +47,6 @@ OUTPUT_NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
-    """The part of a trace that is kept: length bins, counts of requests, and the digest of its file."""
-
     bins: tuple[LengthBin, ...]
     requests: int
     skipped: int  # requests that asked for no prompt or no output token
@@ -58,9 +54,9 @@ class TraceSummary:
 
 
 def read_trace(path: Path, *, input_bins: int = 16) -> TraceSummary:
-    """Reduce a CSV or JSONL request log to `input_bins` equal-weight quantiles of prompt length, each split by output.
+    """Equal-weight quantiles of prompt length, each split by output.
 
-    A bin is represented by its mean, so the trace's mean lengths are kept (within rounding to whole tokens)."""
+    A bin is its mean, so the trace's mean lengths are kept."""
     if input_bins < 1:
         raise InputError(f"trace bins must be at least 1, not {input_bins}")
     if input_bins * OUTPUT_QUANTILES > LARGEST_BIN_COUNT:
@@ -74,13 +70,13 @@ def read_trace(path: Path, *, input_bins: int = 16) -> TraceSummary:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Requests by their number, and how much of each belongs here."""
+    """Requests by number, with the fraction that belongs here."""
 
     members: Integers
     weights: FloatArray
 
     def parts(self, order: Integers, number: int) -> list[_Share]:
-        """The members in `number` parts of equal weight, in this order. A request at an edge belongs to both sides."""
+        """Equal weights; a request at an edge is shared."""
         members, weights = self.members[order], self.weights[order]
         ends = np.cumsum(weights)
         edges = ends[-1] * np.arange(number + 1) / number
@@ -95,9 +91,9 @@ class _Share:
 
 
 def _joint_quantiles(inputs: Integers, outputs: Integers, input_bins: int) -> list[LengthBin]:
-    """Bins by prompt length, each split by output length, in an order whose every beginning is spread over both.
+    """Any beginning of the order is spread over both lengths.
 
-    A batch smaller than the number of bins holds the first of them (equal remainders go to the first bin)."""
+    A batch smaller than the number of bins holds the first of them."""
     everything = _Share(np.arange(inputs.size), np.ones(inputs.size))
     by_input = everything.parts(np.lexsort((outputs, inputs)), min(input_bins, inputs.size))
     split = [
@@ -116,7 +112,7 @@ def _joint_quantiles(inputs: Integers, outputs: Integers, input_bins: int) -> li
 
 
 def _spread(number: int) -> list[int]:
-    """0 to number - 1 from the middle on, every beginning spread evenly: the ranks of van der Corput's fractions."""
+    """Van der Corput's ranks: every beginning is evenly spread."""
     fractions = [int(f"{turn:b}"[::-1], 2) / 2 ** turn.bit_length() for turn in range(1, number + 1)]
     return [sorted(fractions).index(fraction) for fraction in fractions]
 

@@ -1,16 +1,17 @@
-"""The workload that is served: input and output lengths, prefix cache, token budget, MTP."""
+"""Lengths, prefix cache, token budget and MTP of the requests."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from evaluator.canonical import IF_SET
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.vision.images import ImageRequest, Images, images_of
 from evaluator.inputs.vision.tower import VisionTower
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import TIER_PLACES, TierName
 
 TIERS: tuple[TierName, ...] = tuple(TIER_PLACES)  # from the nearest on
@@ -19,7 +20,7 @@ _FASTEST = 1e16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheTier:
-    """A share of each prompt that one tier holds. `bytes_per_s` are those of one device; 0: what its profile says."""
+    """Part of each prompt held in a tier. `bytes_per_s` a device; 0: the profile's."""
 
     name: TierName
     hit_rate: float
@@ -29,7 +30,7 @@ class CacheTier:
 def cache_tiers(
     hit_rates: Mapping[TierName, float], gb_per_s: Mapping[TierName, float | None]
 ) -> tuple[CacheTier, ...]:
-    """The tiers that hold something, from the nearest on. A tier that holds nothing is none, however fast."""
+    """Nearest first, without empty tiers."""
     for name in TIERS:
         rate, speed = hit_rates.get(name, 0.0), gb_per_s.get(name)
         if not 0 <= rate < 1:
@@ -48,7 +49,7 @@ def hit_rate_of(tiers: Sequence[CacheTier], name: TierName) -> float:
 
 
 def told_tiers(tiers: Sequence[CacheTier]) -> str:
-    """`host 0.5 ssd 0.2 at 6 GB/s`, as labels of workloads say it."""
+    """`host 0.5 ssd 0.2 at 6 GB/s`, for labels."""
     return " ".join(
         f"{one.name} {one.hit_rate:g}" + (f" at {1e-9 * one.bytes_per_s:g} GB/s" if one.bytes_per_s else "")
         for one in tiers
@@ -61,8 +62,6 @@ LARGEST_LENGTH = 16_777_216  # tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthBin:
-    """One bin of a joint length distribution: representative lengths, probability, an own hit rate if given."""
-
     input_length: float
     output_length: float
     weight: float
@@ -73,10 +72,9 @@ class LengthBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One workload. Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean.
+    """Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean.
 
-    With `images`, the input is text and images together, as the model that sees them counts tokens. The hit rate is
-    that of devices' own memory; `tiers` hold more of each prompt outside."""
+    Input counts image tokens. The hit rate is of device memory; `tiers` add to it."""
 
     input_length: int | None
     output_length: float
@@ -90,13 +88,13 @@ class Workload:
     tiers: tuple[CacheTier, ...] = field(default=(), metadata={IF_SET: True})
 
     def kept_share(self, own: float | None = None) -> float:
-        """The share of a prompt that is computed already, wherever it lies; `own` is the hit rate of its bin."""
+        """Share of a prompt already computed, anywhere; `own` is the bin's hit rate."""
         rate = self.prefix_cache_hit_rate if own is None else own
         return rate + math.fsum(tier.hit_rate for tier in self.tiers) if self.tiers else rate
 
 
 def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Workload:
-    """A workload of text with images as this model sees them, or why it can see none."""
+    """An error says why the model sees no images."""
     if not isinstance(model.vision, VisionTower):
         reason = model.vision or "it reads text alone"
         raise InputError(
@@ -122,7 +120,6 @@ def _longer(bin_: LengthBin, tokens: int) -> LengthBin:
 
 
 def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
-    """Tokens of a prompt that the prefix cache does not hold: seed 001, E = I - floor(I x hit); the last is always
-    new."""
+    """Seed 001: E = I - floor(I x hit); the last token is always new."""
     # 3500 x 0.29 is 1014.9999999999999 in binary: a grain of 1e-9 keeps the floor what decimal arithmetic says.
     return max(1, input_length - math.floor(input_length * hit_rate + 1e-9))

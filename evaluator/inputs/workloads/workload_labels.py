@@ -1,4 +1,4 @@
-"""Checked workloads, their labels and their canonical form."""
+"""Checked workloads, their labels and canonical form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def workload_of(
     name: str | None = None,
     tiers: tuple[CacheTier, ...] = (),
 ) -> Workload:
-    """A workload with every value in range and the acceptance of every drafted token written out."""
+    """Acceptance is written out for every draft."""
     if (input_length is None) == (not bins):
         raise InputError("give either an input length or length bins")
     if input_length is not None:
@@ -93,7 +93,7 @@ def _acceptance(tokens: int, rates: Sequence[float] | None) -> tuple[float, ...]
 
 
 def label_of(workload: Workload) -> str:
-    """`3500/1500` with what departs from the defaults behind it."""
+    """`3500/1500`, then what is not the default."""
     if workload.input_length is not None:
         head = f"{workload.input_length}/{workload.output_length:g}"
     else:

@@ -34,20 +34,19 @@ FIRST_DAMPING, MORE_DAMPING, LESS_DAMPING = 1e-2, 4.0, 8.0  # of the diagonal, w
 
 
 class MeasuredPoint(Protocol):
-    """A measured point. `weight` lets a large group count less a point."""
+    """`weight` lets a large group count less a point."""
 
     @property
     def weight(self) -> float: ...
 
     def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
-        """log(predicted / measured) of what was measured; as many for every point of a fit."""
+        """log(predicted / measured), as many for every point of a fit."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFit:
-    """Where a fit ended. One that has not converged ended because of its number of rounds: other numbers may be
-    better."""
+    """Not converged: it ran out of rounds, and other numbers may be better."""
 
     profile: EngineProfile
     loss: float
@@ -63,10 +62,10 @@ def fit_engine(
     begin: EngineProfile | None = None,
     most_rounds: int = MOST_ROUNDS,
 ) -> EngineFit:
-    """The profile whose log errors have the least Huber loss, near `start` where points say little.
+    """Least Huber loss of log errors, near `start` where points say little.
 
-    Levenberg-Marquardt with central differences, from `begin` (by default `start`); deterministic. J. Nocedal and
-    S. Wright, Numerical Optimization, 2nd ed., section 10.3; bounds by holding what would leave them."""
+    Levenberg-Marquardt with central differences, from `begin` (default `start`). J. Nocedal and S. Wright, Numerical
+    Optimization, 2nd ed., section 10.3; bounds hold what would leave them."""
     search = _Search(points, start, tuple(names) or tuple(FITTED))
     at, damping = search.stand(begin or start), 0.0
     for done in range(most_rounds):
@@ -96,7 +95,7 @@ def loss_of(points: Sequence[MeasuredPoint], errors: FloatArray) -> float:
 
 
 def huber(errors: FloatArray) -> FloatArray:
-    """The loss of each error: of a square up to CORNER, of constant slope beyond."""
+    """Quadratic up to CORNER, linear beyond."""
     size = np.abs(errors)
     return np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER))
 
@@ -109,7 +108,7 @@ class _Stand:
 
 
 class _Search:
-    """The loss around any profile: how much it is, and the quadratic model of it."""
+    """Loss around a profile, and its quadratic model."""
 
     def __init__(self, points: Sequence[MeasuredPoint], start: EngineProfile, names: tuple[str, ...]) -> None:
         self.points, self.start, self.names = points, start, names
@@ -152,8 +151,7 @@ class _Search:
 
 
 def _bounded_step(normal: FloatArray, downhill: FloatArray, room: FloatArray) -> FloatArray:
-    """The minimum of the quadratic model inside the bounds: numbers that hit one are held there, the rest solved
-    again."""
+    """Numbers that hit a bound are held there, the rest solved again."""
     step, free = np.zeros(downhill.size), np.ones(downhill.size, dtype=np.bool_)
     for _ in range(downhill.size):
         if not free.any():

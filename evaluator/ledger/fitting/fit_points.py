@@ -1,4 +1,4 @@
-"""Measured points as a fit of an engine sees them: the replica of their scenario, played under any engine's numbers."""
+"""Measured points for a fit: their replica, simulated under any engine's numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATENCIES = ("ttft_ms", "tpot_exclusive_ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedProbe:
-    """The probe of a replica at exactly one batch size: what `evaluate` gives, without interpolating between sizes."""
+    """At exactly one batch size, without interpolation."""
 
     replica: ServedTimes
     phase: Phase
@@ -48,8 +48,7 @@ class PlayedProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPoint:
-    """The measured values of a replica at one batch size. A `weight` below 1 lets a point of a large group count
-    less."""
+    """A `weight` below 1 lets points of a large group count less."""
 
     deployment: Deployment
     replica: ServedTimes
@@ -60,7 +59,7 @@ class FitPoint:
     drifts: bool = False  # as far as the engine says: nobody stated who asked
 
     def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
-        """log(predicted / measured) of each metric, under an engine with the point's own client and token budget."""
+        """Of each metric, under the point's own client and token budget."""
         mine, loop = self.replica.engine, self.replica.loop
         asked = replace(engine, token_budget=mine.token_budget, client=mine.client)
         if self.drifts:
@@ -78,7 +77,7 @@ def fit_points(
     *,
     weight: float = 1.0,
 ) -> list[FitPoint]:
-    """Points with the replica of each, in their order; scenarios that differ in users alone share their tables."""
+    """In order; scenarios that differ in concurrency alone share tables."""
     asked = [asked_of(deployment, "known", engine=engine) for deployment, _ in measured]
     most: dict[Scenario, int] = {}
     for one in asked:

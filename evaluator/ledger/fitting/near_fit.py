@@ -1,9 +1,8 @@
-"""Factors near measured points, from the errors that an engine's numbers leave there: a Gaussian process through them.
-Which settings are worth measuring, before anything is: those after which the least is left unknown everywhere.
+"""Factors near measured points: a Gaussian process through the errors that an engine leaves.
 
-Sources: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning, section 2.2; points that stand out count
-less, by Huber's weights. D. Cohn, Neural network exploration using optimal experiment design, Neural Networks 9 (1996).
-"""
+Also chooses settings to measure: those that leave the least unknown. Sources: C. Rasmussen and C. Williams, Gaussian
+Processes for Machine Learning, section 2.2, with Huber's weights; D. Cohn, Neural network exploration using optimal
+experiment design, Neural Networks 9 (1996)."""
 
 from __future__ import annotations
 
@@ -22,10 +21,9 @@ STILL, MOST_ROUNDS = 1e-6, 500  # until no point's trust moves by more of itself
 
 
 def near_fit(places: Sequence[Nearby], log_errors: FloatArray) -> tuple[tuple[Nearby, ...], bool]:
-    """The places with weights that take their log errors, [point, (TTFT, TPOT)], out of predictions near them.
+    """Weights that take log errors [point, (TTFT, TPOT)] out nearby, and whether they converged.
 
-    And whether the weights stood still in the end. A point alone takes 0.69 of its error out, since some of it may be
-    chance; many that agree take all."""
+    A single point takes out 0.69 of its error, since some may be chance; many that agree take all."""
     kept = _spread_out(len(places))
     chosen, errors = [places[index] for index in kept], log_errors[kept]
     if not chosen:

@@ -83,7 +83,7 @@ def _check_point(record: MeasurementRecord, deployment: Deployment) -> None:
     if deployment.engine not in list_engines():
         raise Unmatched("engine not stated, or not one we know")
     if deployment.mode != "aggregated":
-        raise Unmatched("not aggregated: a phase alone, or sides apart")
+        raise Unmatched("not aggregated: a phase alone, or disaggregated")
     if deployment.batched:
         raise Unmatched("a static batch, no closed loop")
     if not set(LATENCIES) <= set(central_metrics(record.metrics)):

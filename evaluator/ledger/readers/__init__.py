@@ -1,4 +1,4 @@
-"""Files of measured serving points as typed records: pure readers, one a format."""
+"""Files of measured points as typed records, a reader a format."""
 
 from __future__ import annotations
 

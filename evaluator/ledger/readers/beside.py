@@ -1,5 +1,4 @@
-"""Files beside a result that say who served it: manifests of a cluster, the client's configuration, metadata of an
-experiment."""
+"""Files beside a result that tell its server: manifests, configurations, metadata."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _FLAGS = {
 
 
 def facts_beside(path: Path) -> tuple[tuple[str, Facts], ...]:
-    """(file, what it says) of the files beside a result that say something of its server, a server's manifest first."""
+    """(file, facts), a server's manifest first."""
     folder = path.parent
     try:
         names = sorted(one for one in folder.iterdir() if one.suffix in {".yaml", ".yml"} or one.name == _EXPERIMENT)

@@ -1,7 +1,6 @@
-"""Tools of every reader of measurements: numbers that may be missing, problems by file and line, content keys.
+"""Tools of readers: optional numbers, problems by line, content keys.
 
-What a source says of how a point was asked and served is typed (`Circumstances`), and set by the file's reader. Not
-here: what follows for a prediction (evaluator.ledger)."""
+Typed `Circumstances` say how a point was asked and served; evaluator.ledger uses them."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ FIELD = "circumstances"  # of the fields that a record keeps beside its columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Facts of one measured point, beside sizes and lengths; what a source does not say is as here."""
+    """Beside sizes and lengths; defaults where a source is silent."""
 
     point_id: str = ""  # at the source, where recipes of launches are known by it
     measured_year: int | None = None
@@ -53,13 +52,13 @@ _FIELDS = fields(Circumstances)
 
 
 def kept(circumstances: Circumstances) -> dict[str, object]:
-    """The circumstances that are not as usual, as a record keeps them; nothing where all are usual."""
+    """Only unusual ones."""
     unusual = {item.name: value for item in _FIELDS if (value := getattr(circumstances, item.name)) != item.default}
     return {FIELD: unusual} if unusual else {}
 
 
 def circumstances_of(record: MeasurementRecord) -> Circumstances:
-    """The facts that the reader of a point's file has set."""
+    """As the file's reader set them."""
     return circumstances_of_fields(json.loads(record.extra).get(FIELD))
 
 
@@ -83,7 +82,7 @@ TPOT_INCLUSIVE = "e2e / output tokens"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A line or item that could not be read; the others of its file were."""
+    """An unreadable line or item; others of its file were read."""
 
     where: str
     what: str
@@ -91,7 +90,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRead:
-    """The yield of one file: as many of the records, in their order, and what was taken that it does not say itself."""
+    """Records in order, and assumptions that the file does not state."""
 
     place: str
     format: str
@@ -116,7 +115,7 @@ class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One point of a file, before its content key is known."""
+    """A point before its content key is known."""
 
     model: str | None = None
     device: str | None = None
@@ -155,12 +154,12 @@ _long_texts = operator.attrgetter(*LONGEST_TEXT)
 
 
 def file_digest(path: Path) -> str:
-    """The mark of a file's place, by which reading it again replaces what it held."""
+    """Marks a file's place, so that reading it again replaces its points."""
     return hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def record(item: Item, *, source: str, source_format: str, file: str | None = None) -> MeasurementRecord:
-    """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
+    """Keyed by content, not by file, so that importing again adds nothing."""
     metrics = {name: value for name, value in item.metrics.items() if value is not None}
     if item.run.completed_requests is None and item.run.failed_requests:
         raise BadItem(f"no request of the run completed: {item.run.failed_requests} failed")
@@ -191,8 +190,7 @@ def record(item: Item, *, source: str, source_format: str, file: str | None = No
 
 
 def written_extra(extra: Mapping[str, Any], circumstances: Circumstances) -> tuple[str, str]:
-    """Fields beside the columns as JSON, for the key and as they are kept. Circumstances follow from other fields: they
-    are in no key."""
+    """As JSON for the key, and as kept. Circumstances follow from other fields, so no key has them."""
     in_key = _WRITTEN(_plain(dict(extra))) if extra else "{}"
     if circumstances is AS_USUAL or not (unusual := kept(circumstances)):
         return in_key, in_key
@@ -210,7 +208,7 @@ def _refuse_odd(*texts: str | None) -> None:
 
 @functools.lru_cache(maxsize=65_536, typed=True)
 def _bounded(run: RunRecord) -> RunRecord:
-    """The run with texts as long as their columns, and without what no text can hold."""
+    """Texts cut to their columns and cleaned."""
     cut: dict[str, Any] = {
         name: re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]+", " ", value).strip()[:longest]
         for name, longest in _LONGEST_OF_RUN.items()
@@ -225,7 +223,7 @@ _THOUSAND = (600.0, 1700.0)  # a ratio that is one of units rather than of what 
 
 
 def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
-    """Raise where latencies and rates of a point disagree by a thousand: one has another unit than it says."""
+    """Latencies and rates that disagree by a thousand: one has another unit."""
     ttft, tpot, e2e = (metrics.get(f"{name}_mean") for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms"))
     others = max(0.0, (item.output_length or 0.0) - 1.0)
     parts = ttft + others * tpot if ttft and tpot and others else None
@@ -257,7 +255,7 @@ def refuse_wrong_units(item: Item, metrics: Mapping[str, float]) -> None:
 
 
 def _refuse_longer_than_its_run(longest_ms: float, completed: int, rate: float) -> None:
-    """Raise where a mean request outlasts its whole run. Of a few requests the rate may be that of a larger run."""
+    """A mean request outlasts its run. Few requests may state a larger run's rate."""
     run_ms = 1e3 * completed / rate
     if completed >= _FEW_REQUESTS and longest_ms > MOST_RUNS * run_ms:
         raise BadItem(
@@ -275,7 +273,7 @@ _EARLIEST_S, _LATEST_S = 946_684_800, 4_102_444_800  # the years 2000 and 2100
 
 
 def moment(name: str, value: object) -> datetime | None:
-    """A time as ISO 8601, as 20260203-040506, or in seconds since 1970. Without a zone it is UTC."""
+    """ISO 8601, 20260203-040506, or seconds since 1970; UTC without a zone."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return datetime.fromtimestamp(value, UTC) if _EARLIEST_S < value < _LATEST_S else None
     stamp = _STAMP.match(str(value).strip())
@@ -294,7 +292,7 @@ def inner(document: Document, name: str) -> Document:
 
 
 def number(row: Mapping[str, Any], *names: str) -> float | None:
-    """The first of these fields that is there, as a number; None where none is."""
+    """The first of these fields that is there."""
     for name in names:
         value = row.get(name)
         if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
@@ -314,7 +312,7 @@ def number(row: Mapping[str, Any], *names: str) -> float | None:
 
 
 def whole(row: Mapping[str, Any], *names: str) -> int | None:
-    """As `number`, a whole number; 0, which some tables write for "does not apply", is missing."""
+    """As `number`; 0 is missing, since some tables write it for "does not apply"."""
     value = number(row, *names)
     if value is None or value == 0:
         return None
@@ -324,7 +322,7 @@ def whole(row: Mapping[str, Any], *names: str) -> int | None:
 
 
 def text(row: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these fields that is there, as text."""
+    """The first of these fields that is there."""
     for name in names:
         value = row.get(name)
         if value is None or str(value).strip().lower() in MISSING:
@@ -336,7 +334,7 @@ def text(row: Mapping[str, Any], *names: str) -> str | None:
 
 
 def rest(row: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
-    """Fields that no reader interprets: kept as they are, but lists with a value for each request."""
+    """Uninterpreted fields, without lists of a value a request."""
     known = set(used)
     return {
         name: f"{len(value)} values, not kept" if isinstance(value, list) and len(value) > LONGEST_LIST else value

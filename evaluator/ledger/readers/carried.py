@@ -1,6 +1,4 @@
-"""Points that `measurements export` wrote: the same point comes back, where its file still says what was written.
-
-A file that was edited since is a result of its format like any other."""
+"""Points that `measurements export` wrote come back the same, unless the file was edited."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ _RUN_NUMBERS = ("accept_length", "cached_share")
 
 
 def is_prediction(document: Document) -> bool:
-    """Whether a document says that its values are predicted, in its block or in a field of its format."""
+    """In its block, or in a field of its format."""
     keywords = inner(document, "run").get("keywords")
     return (
         _block(document).get("rows") == "predicted"
@@ -53,9 +51,9 @@ def is_prediction(document: Document) -> bool:
 
 
 def carried_point(document: Document, client: str, *, source: str, file: str) -> MeasurementRecord | None:
-    """The point that was written into a document; None where none was, or something else was since.
+    """None where none was written, or it was changed.
 
-    Stored predictions of our own are no points: they are rows of sweeps."""
+    Our own predictions are rows of sweeps, not points."""
     block, writer = _block(document), _WRITERS.get(client)
     if not block or writer is None or block.get("source_format") == PREDICTION:
         return None
@@ -114,7 +112,7 @@ def _count(held: Document, name: str) -> int | None:
 
 
 def _holds(found: object, written: object) -> bool:
-    """Whether a document says all that was written; others may have added to it."""
+    """Others may have added to it."""
     if isinstance(written, Mapping):
         return isinstance(found, Mapping) and all(
             name in found and _holds(found[name], value) for name, value in written.items()

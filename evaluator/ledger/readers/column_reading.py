@@ -1,7 +1,6 @@
-"""Large tables by columns: what lines share is read once, and numbers are checked at once.
+"""Large tables by columns: shared facts once, numbers together.
 
-A line that is unlike the others, or that may be wrong, goes to the reader of single lines: what that makes of it
-counts."""
+Odd or doubtful lines go to the reader of single lines, which decides."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ Floats = np.ndarray
 
 
 def fits(names: Sequence[str], columns: Columns) -> bool:
-    """Whether lines can be read by columns: each column is there once, and each metric has one."""
+    """Each column once, and one for each metric."""
     metrics = [ours for _, ours in columns.measured]
     return 0 < len(metrics) == len(set(metrics)) <= _MOST_METRICS and len(set(names)) == len(names)
 
@@ -47,7 +46,7 @@ _MOST_METRICS = 62  # bits of a number
 
 
 class Columns(NamedTuple):
-    """Columns of a file, by how they are read."""
+    """By how they are read."""
 
     measured: tuple[tuple[str, str], ...]  # (column, our name)
     setting: tuple[str, ...]  # what many lines share
@@ -55,7 +54,7 @@ class Columns(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """The facts of lines that differ in values, time and columns of the user's own alone."""
+    """Lines that differ in values, time and own columns alone."""
 
     place: int
     begun: hashlib._Hash  # of the canonical text of a point, up to its other fields
@@ -63,7 +62,7 @@ class _Shared(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """Lines by columns, what each says beside its setting, and which of them one line's reader must see."""
+    """With each line's own texts, and lines for the other reader."""
 
     settings: list[tuple[str, ...]]
     present: list[int]  # bits of the metrics that a line has
@@ -76,7 +75,7 @@ class _Chunk(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ColumnReader:
-    """One file on its way into a table of points."""
+    """A file on its way into points."""
 
     path: Path
     names: tuple[str, ...]
@@ -92,13 +91,11 @@ class ColumnReader:
     _moments: dict[str, tuple[datetime | None, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the places of columns."""
         self.records = PointTable(name=self.path.name)
         self._pick = {name: place for place, name in enumerate(self.names)}
         self._metrics = sorted((ours, self._pick[name]) for name, ours in self.columns.measured)
 
     def read(self, lines: Lines) -> None:
-        """Take every line."""
         for numbers, rows in lines:
             if rows:
                 self._take(numbers, rows)
@@ -133,7 +130,7 @@ class ColumnReader:
         self.records.extend(columns)
 
     def _shared_by(self, chunk: _Chunk, lines: Sequence[int], rows: Sequence[list[str]]) -> list[_Shared | None]:
-        """The setting of each line; None of an odd line, and where its setting is wrong."""
+        """None for an odd line, or a wrong setting."""
         said = list(zip(chunk.settings, chunk.present, strict=True))
         found = list(map(self._shared.get, said))
         if None in found:
@@ -146,7 +143,7 @@ class ColumnReader:
         return [None if odd else one for one, odd in zip(found, chunk.odd, strict=True)]
 
     def _first(self, said: tuple[tuple[str, ...], int], line: int, row: Sequence[str]) -> None:
-        """Note what a setting's first line says of all its lines, unless that line is wrong."""
+        """Unless that line is wrong."""
         try:
             made = self.record_of(row, f"{self.path.name}:{line}")
         except BadItem:
@@ -156,7 +153,7 @@ class ColumnReader:
         self.records.shared.append(made)
 
     def _moment(self, cell: str) -> tuple[datetime | None, str] | None:
-        """A time of measuring and its text in a key; None where it is none."""
+        """And its text in a key; None where it is none."""
         try:
             written = text({"measured_at": cell}, "measured_at")
             found = None if written is None else moment("measured_at", written)
@@ -166,7 +163,7 @@ class ColumnReader:
         return self._moments[cell]
 
     def _own(self, cells: Sequence[str]) -> tuple[str, str] | None:
-        """Columns of the user's own as a key and as the store has them; None where they are none."""
+        """For the key and for the store; None where they are none."""
         try:
             in_key, stored = written_extra(*self.own_of(dict(zip(self.columns.own, cells, strict=True))))
         except BadItem:
@@ -174,7 +171,7 @@ class ColumnReader:
         return canonical(in_key), stored
 
     def _one(self, line: int, row: Sequence[str]) -> Point | None:
-        """A line as the reader of single lines has it: a point that shares nothing, or a problem."""
+        """By the reader of single lines: a point that shares nothing, or a problem."""
         where = f"{self.path.name}:{line}"
         try:
             made = self.record_of(row, where)
@@ -228,7 +225,7 @@ class ColumnReader:
 
 
 def _columns(told: Sequence[Sequence[Any]]) -> tuple[list[Any], ...]:
-    """Of points their settings, lines, keys, metrics, times and other fields."""
+    """Settings, lines, keys, metrics, times and other fields."""
     shared, moments, extra, lines, stored, keyed = told
     keys = [
         _ended(one, f"{in_key}{one.parts[0]}{moment}{one.parts[1]}{numbers}{one.parts[2]}")
@@ -239,7 +236,7 @@ def _columns(told: Sequence[Sequence[Any]]) -> tuple[list[Any], ...]:
 
 
 def _ended(setting: _Shared, rest: str) -> str:
-    """The key of a point that says `rest` besides; its setting's text is hashed once."""
+    """A setting's text is hashed once."""
     digest = setting.begun.copy()
     digest.update(rest.encode())
     return digest.hexdigest()
@@ -250,7 +247,7 @@ _DECIMALS = re.compile(r"(?:(?:[1-9]\d{0,8}\.\d{1,6}|0\.\d{1,4})\n)*", re.ASCII)
 
 
 def _written(column: Sequence[str], values: Floats) -> str:
-    """Numbers as Python writes them, a line each. Most tables have them so, but for zeros at the end."""
+    """As Python writes them: most tables do, except for trailing zeros."""
     given = "\n".join(column) + "\n"
     if not np.isfinite(values).all() or _DECIMALS.fullmatch(given) is None:
         return "".join(f"{value!r}\n" for value in values.tolist())
@@ -258,7 +255,7 @@ def _written(column: Sequence[str], values: Floats) -> str:
 
 
 def _objects(texts: Mapping[str, str], comma: str, colon: str, *, all_there: bool) -> list[str]:
-    """The values of each line as JSON."""
+    """JSON by line."""
     columns = {f'{comma}"{name}"{colon}': text.splitlines() for name, text in texts.items()}
     if all_there:
         told = (part for name, column in columns.items() for part in (repeat(name), column))
@@ -268,9 +265,9 @@ def _objects(texts: Mapping[str, str], comma: str, colon: str, *, all_there: boo
 
 
 def _numbers(column: Sequence[str]) -> Floats:
-    """Cells as numbers: NaN where there is none, and infinity where one line's reader must say what is wrong."""
+    """NaN: none; infinity: the other reader says what is wrong."""
     try:
-        return np.array(list(map(float, column)))
+        return np.fromiter(map(float, column), np.float64, len(column))
     except ValueError:
         return np.array([_number(cell) for cell in column])
 
@@ -287,7 +284,7 @@ def _number(cell: str) -> float:
 def _perhaps_in_other_units(
     found: Mapping[str, Floats], length: Floats | float, users: Floats | float, completed: Floats | float
 ) -> Floats:
-    """Lines whose latencies and rates are hundreds of times apart, or whose requests outlast their run.
+    """Latencies and rates hundreds of times apart, or requests longer than their run.
 
     NaN compares with nothing."""
     ttft, tpot, e2e = (found.get(f"{name}_ms_mean", np.nan) for name in ("ttft", "tpot_exclusive", "e2e"))

@@ -1,5 +1,6 @@
-"""The two comparison tables of measured serving points: one with a peer's predictions beside them, one of published
-figures. Both are read as they are; what in them is wrong is for evaluator.ledger.scoring to say."""
+"""Two comparison tables, with a peer's predictions and of published figures, read as they are.
+
+evaluator.ledger.scoring says what is wrong in them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _SIDE = {
 
 
 def read_serving_table(path: Path) -> ReadResult:
-    """Measured TTFT and TPOT with configuration; the peer's columns stay among the uninterpreted fields."""
+    """The peer's columns stay uninterpreted."""
     return read_rows(path, SERVING, SERVING_COLUMNS, _serving_item)
 
 
@@ -161,7 +162,7 @@ _POINT_ID = re.compile(r"\brow id (\S+?);")  # the table repeats the id at the s
 
 
 def _published_circumstances(row: Mapping[str, str]) -> Circumstances:
-    """The circumstances that a row of this table states, most of them in notes of fixed sentences."""
+    """Mostly from notes of fixed sentences."""
     notes, source = row.get("notes", ""), row.get("source", "")
     known_id, rate = _POINT_ID.search(notes), _LINE_RATE.search(notes)
     return Circumstances(
@@ -181,7 +182,7 @@ def _published_circumstances(row: Mapping[str, str]) -> Circumstances:
 
 
 def _suffix(row: Mapping[str, str], name: str) -> str:
-    """Latencies carry their statistic, rates are totals."""
+    """Latencies have a statistic, rates are totals."""
     return "" if name.endswith("_per_s") else "_" + (row.get("percentile") or "mean").split()[0]
 
 

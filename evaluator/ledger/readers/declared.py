@@ -1,7 +1,6 @@
-"""The reader of every benchmark client: each client is a table of where a fact stands in its file, and in which unit.
+"""Reads every client by its table of places and units.
 
-A path is names with dots, `a.b[0].c`; `|` parts places that are looked at in turn; `^` begins at the whole report where
-one file has several points."""
+A path is names with dots, `a.b[0].c`; `|` parts alternatives; `^` starts at the whole report."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def named_device(written: str) -> str:
 
 
 def device_or_nearest(written: str) -> str:
-    """Our name of a device. Raises InputError, with the nearest names as hint, for one that nobody knows."""
+    """InputError lists the nearest names."""
     return resolve(named_device(written))
 
 
@@ -84,7 +83,7 @@ _OF_ITEM = ("model", "device", "engine", "engine_version", "mode", "precision", 
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """One point while it is read: what the table found, for what no table can say to be added."""
+    """A point being read; settling adds what no table can say."""
 
     document: Document
     report: Document
@@ -101,7 +100,7 @@ class Reading:
             self.metrics[name], self.definitions[name] = value, meaning
 
     def guess(self, name: str, value: object, why: str) -> None:
-        """Take a fact that the file does not say itself, and say so."""
+        """Takes a fact that the file does not state, and says so."""
         if self.facts.get(name) is None and value is not None:
             self.facts[name] = value
             self.guessed.append(f"{name} {value} {why}")
@@ -109,7 +108,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFormat:
-    """How one benchmark client writes its results."""
+    """How a client writes its results."""
 
     name: str
     told: Callable[[Document], bool]  # whether a document is this client's
@@ -139,7 +138,7 @@ def read_as(client: ResultFormat, document: Document) -> list[tuple[str, Item]]:
 
 
 def found(document: object, path: str, report: object = None) -> Any:  # noqa: ANN401  JSON values have no narrower type
-    """The value at the first of these paths that leads anywhere; None where none does."""
+    """At the first path that leads anywhere."""
     for above, steps in _steps(path):
         value = report if above else document
         for step in steps:
@@ -230,7 +229,7 @@ def read_metrics(client: ResultFormat, reading: Reading) -> None:
 
 
 def flat_latencies(client: ResultFormat, document: Document) -> dict[str, tuple[str, str]]:
-    """Fields whose names hold a statistic and a latency, mean_ttft_ms or p99_ttft, as (latency, our statistic)."""
+    """(latency, our statistic) by field, such as mean_ttft_ms or p99_ttft."""
     of = {}
     for name in document:
         statistic, _, kind = name.removesuffix("_ms").partition("_")
@@ -241,7 +240,7 @@ def flat_latencies(client: ResultFormat, document: Document) -> dict[str, tuple[
 
 
 def statistics_of(block: Document) -> Iterator[tuple[str, float]]:
-    """The statistics of a block by our names. Left out: those without a value, and percentiles of the fast end."""
+    """By our names; without empty ones and percentiles of the fast end."""
     successful = block.get("successful")
     inside: Document = successful if isinstance(successful, dict) else block
     percentiles = inside.get("percentiles")
@@ -255,7 +254,7 @@ def statistics_of(block: Document) -> Iterator[tuple[str, float]]:
 
 @functools.lru_cache(maxsize=1024)
 def statistic_of(name: str) -> str | None:
-    """Our name of a statistic: mean, std, p50, p99.9; None for any other field, such as min and max."""
+    """mean, std, p50, p99.9; None for others, such as min and max."""
     if name in _STATISTICS:
         return _STATISTICS[name]
     told = _PERCENTILE.match(name)

@@ -1,4 +1,4 @@
-"""Results of benchmark clients: which client wrote a document is told by its keys; its table is read by one reader."""
+"""A client's document is told by its keys."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FAILED = ResultFormat(
 
 
 def failure_of(record: MeasurementRecord) -> str | None:
-    """Why a server gave no numbers; None for every other point."""
+    """None for points with numbers."""
     found = None if record.metrics else json.loads(record.extra).get(SERVER_FAILED)
     return None if found is None else str(found)
 
@@ -101,7 +101,7 @@ def read_documents(path: Path) -> ReadResult:
 
 @dataclass(slots=True)
 class _Found:
-    """The yield of a file so far."""
+    """A file's yield so far."""
 
     records: list[MeasurementRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)

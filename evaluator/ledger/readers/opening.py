@@ -1,4 +1,4 @@
-"""The documents of a file of results: JSON, JSON lines, YAML, or a client's CSV. What is no document is a problem."""
+"""Documents of a result file: JSON, JSON lines, YAML, or CSV; anything else is a problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_YAML_BYTES = 1 << 24
 
 
 def documents_of(path: Path) -> Iterator[tuple[str, object]]:
-    """Each document of a file with its place. Clients that append write one a line; a bad line leaves the others."""
+    """With places. Appending clients write one a line; a bad line leaves the others."""
     suffix = plain_suffix(path)
     text = opened_text(path)
     if not text.strip():
@@ -70,11 +70,11 @@ def _parsed(line: str, where: str) -> object:
 
 
 class _TooManyError(ValueError):
-    """A document whose values would fill the memory."""
+    """Its values would fill the memory."""
 
 
 def _loaded(text: str) -> object:
-    """A document of JSON. Each value takes some hundred bytes, however few it has in the file."""
+    """A value takes some hundred bytes, however few in the file."""
     if sum(map(text.count, ",[{")) > MOST_VALUES:
         raise _TooManyError
     return json.loads(text)

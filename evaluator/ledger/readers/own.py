@@ -1,4 +1,4 @@
-"""Our own CSV of measured points, and the CSVs that AIConfigurator writes (predictions, kept as such)."""
+"""Our CSV of measured points, and AIConfigurator's CSVs (kept as predictions)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DEFINITIONS = {"ttft_ms": TTFT, "tpot_exclusive_ms": TPOT_EXCLUSIVE, "tpot_incl
 
 
 def read_own_csv(path: Path) -> ReadResult:
-    """One measured point a line: columns as the store names them, sizes of both sides or prefill_ and decode_ ones."""
+    """Columns as the store's; sizes for both pools, or with prefill_ and decode_."""
     return read_rows(path, OWN, OWN_COLUMNS, _own_item, _by_columns)
 
 
@@ -90,7 +90,7 @@ def _definitions(names: tuple[str, ...]) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=65_536)
 def _setting(layout: _Layout, values: tuple[str, ...]) -> Item:
-    """The facts that a line says beside its values: many lines of a table say the same."""
+    """Facts beside values, which many lines share."""
     row = dict(zip(layout.setting, values, strict=True))
     prefill, decode = (_own_side(row, dict(sizes)) for sizes in layout.sides)
     run: dict[str, Any] = {name: text(row, name) for name in _RUN_TEXTS if name in row}
@@ -153,7 +153,7 @@ _PEER_DEFINITIONS = {
 
 
 def read_aiconfigurator(path: Path) -> ReadResult:
-    """pareto.csv and best_config_topn.csv of AIConfigurator. Every definition says that they are predictions."""
+    """pareto.csv and best_config_topn.csv; every definition says that they are predictions."""
     return read_rows(path, AICONFIGURATOR, AICONFIGURATOR_COLUMNS, _aiconfigurator_item)
 
 

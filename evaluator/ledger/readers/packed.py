@@ -1,4 +1,4 @@
-"""The text of a file of results, also one that gzip or zstd packed: bounded, whatever the file holds."""
+"""Text of a result file, gzip and zstd too, within bounds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PACKED = {".gz", ".gzip", ".zst", ".zstd"}
 
 
 def plain_suffix(path: Path) -> str:
-    """The suffix of a file, without how it is packed: .json of run.json.gz."""
+    """.json of run.json.gz."""
     suffixes = [one.lower() for one in path.suffixes]
     return next((one for one in reversed(suffixes) if one not in _PACKED), "")
 
 
 def opened_text(path: Path, *, errors: str = "strict") -> str:
-    """The text of a file in UTF-8, unpacked; with errors `surrogateescape`, bytes that are not are left in."""
+    """UTF-8, unpacked; `surrogateescape` keeps other bytes."""
     try:
         content = _unpacked(path)
     except OSError as error:
@@ -58,7 +58,7 @@ def refuse_large(path: Path, size_bytes: int) -> None:
 
 
 def _of_zstd(path: Path) -> bytes:
-    """A file that zstd packed, by lines: DuckDB unpacks it, for Python has no such module before 3.14."""
+    """DuckDB unpacks it: Python has no zstd before 3.14."""
     import duckdb
 
     lines: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Which reader understands a file or folder: told by its columns or keys, never by its name alone."""
+"""Chooses a reader by columns or keys, never by name alone."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def read_measurements(path: Path) -> ReadResult:
 
 
 def _refuse_launch_files(path: Path) -> None:
-    """Refuse scripts, and YAML of settings and manifests: they start a server and are no result."""
+    """Scripts, settings and manifests start servers; they are no results."""
     with path.open("rb") as file:
         script = path.suffix == ".sh" or file.read(2) == b"#!"
     if script or (plain_suffix(path) in _MARKED_UP and not _is_report(path)):
@@ -86,7 +86,7 @@ def _refuse_launch_files(path: Path) -> None:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a file in YAML is a benchmark report rather than settings; an InputError where it is part of one."""
+    """InputError for a part of a report."""
     lines = opened_text(path).splitlines()
     parts = [name for name in ("results", "scenario") if any(line.startswith(f"{name}:") for line in lines)]
     if parts == ["results"]:
@@ -98,7 +98,7 @@ def _is_report(path: Path) -> bool:
 
 
 def _read_folder(folder: Path) -> ReadResult:
-    """A file a run, as benchmark clients leave them: files that repeat others and settings are said and not read."""
+    """As clients leave them; repeats and settings are named and skipped."""
     paths = sorted(path for path in folder.rglob("*") if plain_suffix(path) in _RESULTS and path.is_file())
     found, problems, said = [], [], []
     for path in paths:
@@ -133,7 +133,7 @@ def _read_folder(folder: Path) -> ReadResult:
 
 
 def _no_result(path: Path) -> str | None:
-    """Why a file of a folder is not read, as a note; None for one that is to be read."""
+    """A note why a file is skipped; None: read it."""
     if path.name in _NO_RESULTS:
         return _NO_RESULTS[path.name]
     for name, others in _REPEATING:

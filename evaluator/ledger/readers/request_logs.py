@@ -1,8 +1,7 @@
-"""Logs of requests that benchmark clients write: when each was sent, its lengths, first token and end; who failed.
+"""Clients' logs of requests: when sent, lengths, first token, end, failures.
 
 vLLM's `--save-detailed`, GuideLLM's `requests`, aiperf's profile_export.jsonl, inference-perf's per-request file. TPOT
-is from first token to end over the other tokens of the answer: streams have more pieces than tokens, or fewer. Not
-here: what clients sum up (vllm, guidellm, aiperf)."""
+spreads first token to end over the other tokens, since streams have more or fewer pieces."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _TO_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRequest:
-    """One request of a log, in seconds; without `e2e_s` it failed."""
+    """Seconds; without `e2e_s` it failed."""
 
     sent_s: float | None = None
     prompt: float | None = None
@@ -47,14 +46,14 @@ class LoggedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDocument:
-    """The requests of one file that has nothing else."""
+    """A file of requests alone."""
 
     source_format: str
     requests: tuple[Document, ...]
 
 
 def gathered(name: str, documents: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
-    """Documents of a file; those that are one request each come as one, in the place of the first."""
+    """Documents of one request each become one, in the first's place."""
     requests: dict[str, list[Document]] = {AIPERF_REQUESTS: [], REQUESTS_OF_INFERENCE_PERF: []}
     for where, content in documents:
         kind = _kind_of(content)
@@ -100,7 +99,7 @@ def read_requests(document: RequestDocument) -> tuple[Item, MeasuredRequests]:
 
 
 def latencies_of(log: MeasuredRequests) -> dict[str, float | None]:
-    """Mean and percentiles of the latencies of completed requests; answers of one token have no TPOT."""
+    """Of completed requests; answers of one token have no TPOT."""
     tpot = log.tpot_ms
     times = {"ttft_ms": log.ttft_ms, "tpot_exclusive_ms": tpot[tpot > 0.0], "e2e_ms": log.e2e_ms}
     found: dict[str, float | None] = {}
@@ -185,7 +184,7 @@ def _of_vllm(lists: Mapping[str, list[object] | None], place: int) -> LoggedRequ
 
 
 def guidellm_log(benchmark: Document) -> MeasuredRequests | None:
-    """The requests below `requests`, by their fate; None where a report keeps none of them, or only a sample."""
+    """By fate; None where a report keeps none, or a sample."""
     by_fate = inner(benchmark, "requests")
     good = by_fate.get("successful")
     if not isinstance(good, list) or not good:
@@ -212,7 +211,7 @@ def _of_guidellm(row: object, *, answered: bool) -> LoggedRequest:
 
 
 def _of_aiperf(row: Document) -> LoggedRequest | None:
-    """A line of profile_export.jsonl; None for a warm-up."""
+    """None for a warm-up."""
     metadata, metrics = inner(row, "metadata"), inner(row, "metrics")
     if metadata.get("benchmark_phase") not in {None, "profiling"}:
         return None
@@ -236,9 +235,9 @@ def _timed(metrics: Document, name: str) -> float | None:
 
 
 def _of_inference_perf(row: Document) -> LoggedRequest:
-    """One request of per_request_lifecycle_metrics.json: lengths in `info`, below `response_metrics` in newer releases.
+    """Lengths in `info`, below `response_metrics` in newer releases.
 
-    Times of tokens are those of pieces of the stream, of which there can be two a token: only the first is read."""
+    Token times are pieces of the stream, up to two a token: only the first is read."""
     info = inner(row, "info")
     answered, asked = inner(info, "response_metrics"), inner(inner(info, "request_metrics"), "text")
     times = answered.get("output_token_times") or info.get("output_token_times")

@@ -1,4 +1,4 @@
-"""Tables in CSV, a point a line."""
+"""CSV tables, a point a line."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def read_rows(
     item_of: Callable[[Mapping[str, str]], Item],
     by_columns: ByColumns | None = None,
 ) -> ReadResult:
-    """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense.
+    """`item_of` raises BadItem for a senseless line.
 
-    `by_columns` makes the reader of a large table, or None where its columns do not fit."""
+    `by_columns` makes the large-table reader, or None where columns do not fit."""
     content, file = opened_text(path, errors="surrogateescape"), file_digest(path)
     broken: list[Problem] = []
     lines = _lines_of(content, path.name, broken)
@@ -72,7 +72,7 @@ def read_rows(
 
 
 def _lines_of(content: str, name: str, broken: list[Problem]) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
-    """The header, and then so many lines at once; empty ones are none. What ends them too soon goes to `broken`."""
+    """The header, then blocks of lines without empty ones; an early end goes to `broken`."""
     cut = _start_of_long_line(content)
     yield from _lines_of_short(content if cut is None else content[:cut], name, broken)
     if cut is not None and not broken:
@@ -82,7 +82,7 @@ def _lines_of(content: str, name: str, broken: list[Problem]) -> Iterator[tuple[
 
 
 def _start_of_long_line(content: str) -> int | None:
-    """Where a line begins that no table has: its cells would take hundreds of times its bytes."""
+    """Lines so long that cells would take hundreds of times their bytes."""
     start, ending = 0, _ending(content)
     while len(content) - start > LONGEST_LINE:
         end = content.rfind(ending, start, start + LONGEST_LINE + 1)
@@ -140,7 +140,7 @@ def _lines_of_csv(
 
 
 def delimiter_of(header: str) -> str:
-    """The character that separates the fields of a header: a comma, a semicolon or a tab."""
+    """Comma, semicolon or tab."""
     return max(",;\t", key=header.count)
 
 
@@ -154,8 +154,6 @@ def _complete(names: Sequence[str], row: Sequence[str], *, whole_text: bool) -> 
 
 @dataclass(slots=True, kw_only=True)
 class _OneByOne:
-    """Reads every line alone."""
-
     path: Path
     record_of: RecordOf
     records: list[MeasurementRecord] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Facts that the importing person knows and the file does not say, such as the device behind a benchmark client."""
+"""Facts that the importing person knows and the file lacks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Stated = Mapping[str, str | int | float]
 
 
 def parse_stated(pairs: Iterable[str]) -> Stated:
-    """`device=h100_sxm`, `tp=2` ... as values by name; `decode_tp=8` is of one side alone."""
+    """`device=h100_sxm`, `tp=2`; `decode_tp=8` is of one pool."""
     names = (*NAMES, *OF_SIDES)
     stated: dict[str, str | int | float] = {}
     for pair in pairs:
@@ -70,7 +70,7 @@ def parse_stated(pairs: Iterable[str]) -> Stated:
 
 
 def _device(written: str, pair: str) -> str:
-    """Our name of a device. Nobody is served by one that is misspelt: its points would be compared with nothing."""
+    """A misspelt device is refused: its points would be compared with nothing."""
     try:
         device_or_nearest(written)
     except InputError as unknown:
@@ -81,9 +81,9 @@ def _device(written: str, pair: str) -> str:
 
 
 def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
-    """The record with what it lacks; what its file says stays. What was filled is kept among the other fields.
+    """Only what the file lacks; filled fields are noted.
 
-    Sizes of one side say that prefill and decode are apart, which no client knows."""
+    Sizes of one pool say that it is disaggregated, which no client knows."""
     if not stated:
         return record
     plain: dict[str, Any] = {
@@ -107,7 +107,7 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
 
 
 def _with_run(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
-    """The record with what is stated of its run, where the file does not say it. Facts of a run are in no key."""
+    """Only what the file lacks. Facts of a run are in no key."""
     run: dict[str, Any] = {
         name: str(value) for name, value in stated.items() if name in OF_RUN and getattr(record.run, name) is None
     }
@@ -124,7 +124,7 @@ def tagged(record: MeasurementRecord, tags: Iterable[str]) -> MeasurementRecord:
 
 @functools.lru_cache(maxsize=65_536)
 def _run_tagged(run: RunRecord, tags: tuple[str, ...]) -> RunRecord:
-    """Many points of a table have one run; the same object where it has these tags already."""
+    """The same object where it has these tags: many points share a run."""
     both = ",".join(sorted({*tags, *(run.tags or "").split(",")} - {""}))
     return run if both == (run.tags or "") else replace(run, tags=both)
 
@@ -142,7 +142,7 @@ def teaches(record: MeasurementRecord) -> bool:
 
 
 def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRecord:
-    """The record of a client that measured a known launch: how that serves is known better than a client says."""
+    """The launch knows better than the client."""
     plain = {name: value for name, value in launched.items() if name in (*TEXTS, *COUNTS)}
     sides = {
         side: replace(
@@ -169,7 +169,7 @@ def _of_side(launched: Stated, side: str, name: str) -> str | int | float | None
 
 
 def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
-    """The record as a person corrects it. What its file says is kept among the other fields."""
+    """The file's own statement is kept among other fields."""
     values: dict[str, Any] = {name: value for name, value in changes.items() if name in (*TEXTS, *COUNTS, *NUMBERS)}
     before: dict[str, Any] = {name: getattr(record, name) for name in values}
     for side in SIDES:
@@ -189,7 +189,7 @@ def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
 
 
 def corrected_again(record: MeasurementRecord, before: MeasurementRecord) -> MeasurementRecord:
-    """A point of a changed file, with what a person had corrected of the point that stood in its place."""
+    """Keeps a person's corrections when the file changed."""
     names = inner(json.loads(before.extra), CORRECTED)
     found: dict[str, Any] = {}
     for name in names:

@@ -1,1 +1,1 @@
-"""Points in the formats of other programs: the way back of evaluator.ledger.readers."""
+"""Points in other programs' formats: the way back of evaluator.ledger.readers."""

@@ -1,7 +1,6 @@
-"""The block that every format carries beside its own fields, by which a point or prediction comes back the same.
+"""A block in every format that brings a point back the same.
 
-A format has no place for the half of our facts. All of them stand in one block, of which a reader takes the point where
-the other fields still say the same (evaluator.ledger.readers.carried)."""
+Formats lack half of our facts; readers use the block where other fields agree (evaluator.ledger.readers.carried)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def rows_of_kind(record: MeasurementRecord) -> str:
 
 
 def block_of_record(record: MeasurementRecord) -> dict[str, Any]:
-    """Every fact of a point but where it was read."""
+    """Every fact but where it was read."""
     facts = {name: value for name, value in asdict(record).items() if name not in _APART}
     facts |= {"extra": json.loads(record.extra), "rows": rows_of_kind(record)}
     facts["measured_at"] = None if record.measured_at is None else record.measured_at.isoformat()
@@ -37,7 +36,7 @@ def block_of_record(record: MeasurementRecord) -> dict[str, Any]:
 
 
 def _said(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that are there, of nested ones, too. What a person kept in `extra` stays as it is."""
+    """Present ones, nested too. `extra` stays as it is."""
     inside = {
         name: _said(value) if isinstance(value, dict) and name != "extra" else value for name, value in facts.items()
     }
@@ -45,7 +44,7 @@ def _said(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def statistics_of_latency(record: MeasurementRecord, latency: str) -> Iterator[tuple[str, float]]:
-    """(mean, std, p50, p99.9 ...; milliseconds) of `ttft_ms` and its kin."""
+    """(mean, std, p50, p99.9 ...; ms) of `ttft_ms` and its kin."""
     for name, value in record.metrics.items():
         kind, _, statistic = name.rpartition("_")
         if kind == latency:

@@ -1,4 +1,4 @@
-"""Points as GuideLLM's CSV has benchmarks: three lines of header (group, field, statistic), then a line a point."""
+"""GuideLLM's CSV: three header lines (group, field, statistic), then a point a line."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _statistics(field: tuple[str, str], values: dict[str, float]) -> Iterator[tu
 
 
 def _strategy(record: MeasurementRecord) -> tuple[str, dict[str, float]]:
-    """How requests were sent, and how many: users that each ask again, or a rate."""
+    """By concurrency, or at a rate."""
     if record.request_rate is not None:
         return "poisson", {"rate": record.request_rate}
     return "concurrent", {} if record.concurrency is None else {"streams": record.concurrency}

@@ -1,4 +1,4 @@
-"""A point as InferenceX's row: latencies in seconds, rates for a device, attention data parallelism as a flag."""
+"""InferenceX rows: seconds, rates a device, attention data parallelism as a flag."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PER_DEVICE = {
 
 
 def row_of_inferencex(record: MeasurementRecord) -> dict[str, Any]:
-    """The row of one point; every name that the format has is there, and null where nothing is known."""
+    """All names are there, null where unknown."""
     apart = record.mode == "disaggregated"
     at = record.measured_at
     row: dict[str, Any] = {
@@ -50,7 +50,7 @@ def row_of_inferencex(record: MeasurementRecord) -> dict[str, Any]:
 
 
 def _sizes(side: SideRecord, prefix: str) -> dict[str, Any]:
-    """With attention data parallelism `tp` counts the devices that hold replicas of attention."""
+    """With attention data parallelism `tp` counts devices with attention replicas."""
     attention = side.tp == 1 and (side.dp or 1) > 1
     sizes = {"tp": side.dp if attention else side.tp, "ep": side.ep, "dp_attention": attention}
     if not attention:

@@ -1,4 +1,4 @@
-"""A point as a Benchmark Report of llm-d, whose schema wants a mean with each latency."""
+"""llm-d's Benchmark Report, whose schema wants a mean for each latency."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _run(record: MeasurementRecord) -> dict[str, Any]:
 
 
 def _stack(record: MeasurementRecord) -> list[dict[str, Any]]:
-    """The serving instances; none where no model is known, which each of them must name."""
+    """None without a model, which the schema wants."""
     if record.model is None:
         return []
     roles = ("prefill", "decode") if record.mode == "disaggregated" else ("replica",)
@@ -88,7 +88,7 @@ def _engine(record: MeasurementRecord, role: str) -> dict[str, Any]:
 
 
 def _load(record: MeasurementRecord) -> dict[str, Any] | None:
-    """The load that was asked; nothing where no length is known, which the schema wants."""
+    """None without a length, which the schema wants."""
     if record.input_length is None:
         return None
     standardized: dict[str, Any] = {
@@ -109,7 +109,7 @@ def _load(record: MeasurementRecord) -> dict[str, Any] | None:
 
 
 def _requests(record: MeasurementRecord) -> dict[str, Any] | None:
-    """Counts and lengths; nothing where no count is known, which the schema wants."""
+    """None without a count, which the schema wants."""
     completed, failed = record.run.completed_requests, record.run.failed_requests
     if completed is None:
         return None

@@ -1,1 +1,1 @@
-"""Serving engines: a closed loop of users played against a scheduler, and the few fitted numbers of each engine."""
+"""Serving engines: a closed loop against a scheduler, and fitted numbers."""

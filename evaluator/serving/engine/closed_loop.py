@@ -4,7 +4,7 @@ Source: the scheduler study in docs/explanation/how-a-number-comes-about.md."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import fsum
 
@@ -16,6 +16,7 @@ from evaluator.serving.engine.loop_twin import Rules
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.schedule import Schedule, schedule_of
 from evaluator.serving.engine.step_tables import StepTable
+from store.light_dataclass import dataclass
 
 PROMPTS_A_USER = 10  # what the benchmark clients of measured points send
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from evaluator.serving.pairs import receiving_ms
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times, tokens_per_step
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
 MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
@@ -132,6 +133,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         node_devices=scenario.device.grid[-1],
         windows=windows,
         replicas=scenario.plan.groups,
+        once=bool(engine.exchange_once),
         encoding_s=prompt_encoding_s(run),
     )
     loads = with_loads(scenario, kernels, kinds, engine.token_budget, engine.prefill_factor)

@@ -9,7 +9,7 @@ out: images of several prompts in one batch of an encoder, and what receiving th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from evaluator.serving.encoding import embedding_bytes, encoded_images, image_su
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.interface import Run
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,8 +1,7 @@
-"""First tokens of users who stay in step, beside those of users who drift apart as their engine's do.
+"""TTFT of requests in step, beside those that drift as their engine's do.
 
-Which numbers of users a closed loop is played for depends on the scenario, never on the range that is asked for.
-
-Requests of equal lengths end together and come together: whether they stay so is a fact of the server."""
+Equal requests end and come together; whether they stay so is a fact of the server. Simulated sizes depend on the
+scenario, never on the range asked."""
 
 from __future__ import annotations
 
@@ -19,15 +18,14 @@ GROWTH = 1.15
 
 
 def ladder_of(wanted: Integers, seats: int | None) -> list[int]:
-    """Every small size, then five for each doubling: those around the wanted ones, and one more on each side. The
-    number of seats is among them: above it users wait for one."""
+    """Small sizes, then five a doubling, around the wanted ones; and max-num-seqs, above which requests wait."""
     sizes = _steps_up_to(int(wanted.max()), seats)
     first = max(0, int(np.searchsorted(sizes, int(wanted.min()), side="right")) - 2)
     return sizes[first:]
 
 
 def coarser(wanted: Integers, seats: int | None) -> list[int]:
-    """A ladder with fewer sizes, for what is smooth: 1, 2, 4, 8, 16, then every second one."""
+    """For smooth numbers: 1, 2, 4, 8, 16, then every second one."""
     sizes = [
         size
         for place, size in enumerate(_steps_up_to(max(int(wanted.max()), EVERY_UP_TO), seats))
@@ -65,10 +63,10 @@ APART = 1.5  # times between first tokens of users in step and apart, from which
 def in_step_ttft(
     replica: ServedTimes, batch_sizes: Integers, drifting: FloatArray, played: Callable[[int], float]
 ) -> FloatArray:
-    """Mean seconds to the first token if users stayed in step; NaN where that is within APART of `drifting`.
+    """NaN within APART of `drifting`.
 
-    `played` gives the seconds of drifting users at a size that is played: between sizes the ratio of both is
-    interpolated. NaN, too, where nobody could tell: the engine keeps users in step anyway, or requests differ."""
+    `played` gives drifting seconds at simulated sizes; the ratio is interpolated. NaN, too, where the engine keeps
+    requests in step anyway, or they differ."""
     engine = replica.engine
     if not DRIFTING <= engine.client.shortest < 1.0 or len(replica.kernels.kinds) > 1:
         return np.full(batch_sizes.shape, np.nan)

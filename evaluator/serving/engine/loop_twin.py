@@ -4,13 +4,13 @@ everything that decides its schedule."""
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
 
 import numpy as np
 
 from evaluator.arithmetic import Integers
 from evaluator.inputs.engines.engine_profiles import Admission
 from evaluator.serving.engine.request_kinds import RequestKind
+from store.light_dataclass import dataclass
 
 # Requests played at least where lengths vary: those of a few users are too few to show them all, and their TTFT would
 # jump by a tenth from one number of users to the next.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from math import fsum
@@ -11,6 +11,7 @@ from math import fsum
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
+from store.light_dataclass import dataclass
 
 SEED = 20_240_601
 SHUFFLED_TOGETHER = 16  # requests: below, neighbours are too even; above, ten requests miss the mean

@@ -10,7 +10,6 @@ The play is compiled (`loop.c`, called without copies of its requests); without 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +18,7 @@ from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.compiled import built_library
 from evaluator.serving.engine.loop_twin import Rules, loop_in_python
 from evaluator.serving.engine.request_kinds import Requests, requests_of
+from store.light_dataclass import dataclass
 
 _INT, _POINTER = ctypes.c_int64, ctypes.c_void_p
 

@@ -9,7 +9,7 @@ direction, and what hosts divide among devices beyond the stated rates."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.occupancy import kv_cache_bits
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import TierName
 
 HOST_EFFICIENCY = 0.8  # of a link's data-sheet rate, as profiles assume of links between devices

@@ -1,4 +1,4 @@
-"""Serving models by name. A module of this folder that has `MODELS` is found here; nothing else lists them."""
+"""Serving models by name; modules here with `MODELS` are found by themselves."""
 
 from __future__ import annotations
 

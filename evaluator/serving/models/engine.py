@@ -4,7 +4,7 @@ Every shipped engine is a serving model of its name; a profile of the user's own
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from evaluator.serving.occupancy import seated
 from evaluator.serving.sources import batches_of
 from evaluator.serving.waves.wave_latencies import PrefillCompletion
 from store.errors import InputError
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

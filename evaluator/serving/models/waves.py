@@ -8,7 +8,6 @@ tests/evaluator/test_upstream_*.py; docs/reference/seeds.md has their table."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from evaluator.inputs.workloads.workload import new_prompt_tokens
 from evaluator.pricing.step import StepTimes
@@ -32,6 +31,7 @@ from evaluator.serving.waves.rotating import rotated_steps
 from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times, said_of_reading
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.schema import FORMULAS
 
 
@@ -123,7 +123,7 @@ def _beyond(scenario: Scenario) -> Iterator[str]:
         yield f"serving model {scenario.serving_model}"
     yield from _beyond_in_workload(scenario)
     if scenario.drafting and (compiled or scenario.workload.mtp_tokens > 1 or scenario.phase == "aggregated"):
-        yield "drafts other than one a step, eager and with prefill and decode apart"
+        yield "drafts other than one a step, eager and disaggregated"
     yield from _beyond_in_formats(scenario)
 
 

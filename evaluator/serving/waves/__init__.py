@@ -1,2 +1,1 @@
-"""Serving in waves, as the seeds count it: prompts packed into steps, batches of mixed lengths, chunks beside
-decodes."""
+"""Serving in waves, as the seeds count it."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import floor
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
+from store.light_dataclass import dataclass
 
 BUDGET_MARGIN = 1.15
 # (decodes, prefills, chunk index) of steps -> their times

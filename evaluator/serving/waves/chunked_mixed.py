@@ -1,8 +1,7 @@
-"""Prefill of mixed lengths, and aggregated serving whose long prompts need chunks: prefill steps beside decodes.
+"""Prefill of mixed lengths, and aggregated serving of chunked prompts.
 
-Step k prefills the k-th stretch of tokens. In aggregated serving every request whose prompt is done decodes in the same
-step, which is that of the packed batch; upstream prefills all and then decodes. Left out: the 15 % margin of the
-fixed-length schedule, and requests that differ in output length (all have the mean)."""
+Step k prefills the k-th stretch. Aggregated, finished prompts decode in the same packed step; upstream prefills all,
+then decodes. Left out: the fixed-length schedule's 15 % margin, and differing output lengths (all have the mean)."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ from evaluator.serving.waves.wave_latencies import (
 
 
 def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
-    """Completion of all prompts, and the first (fullest) step of each batch.
+    """All prompts' completion, and each batch's first (fullest) step.
 
-    Step k enters the pipeline when its first stage is free and cannot overtake: it ends at the sum of the slowest
-    stages up to its own, plus the longest way through the rest of the pipeline of all steps so far."""
+    Step k enters when its first stage is free: it ends at the sum of the slowest stages so far, plus the longest way
+    through the rest of the pipeline."""
     packed = source.packed(run.requests)
     steps = wave_times(run, [packed.sums])
     times = as_waves(run, steps)
@@ -42,10 +41,9 @@ def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tu
 def shared_mixed_steps(
     run: Run, source: MixedLengths, gained: float, decode_s: FloatArray
 ) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
-    """Completion of the prompts, latencies of the requests, and the first prefill step of each batch alone.
+    """Completion, latencies, and the first prefill step alone.
 
-    Requests decode while later prompts are prefilled. The first prefill step is the fullest. `decode_s` is the decode
-    period of the whole batch, `gained` the tokens a request gains in a step."""
+    Requests decode while later prompts prefill. `decode_s` is the whole batch's period, `gained` its tokens a step."""
     packed = source.packed(run.requests)
     done = np.cumsum(packed.finished) - packed.finished
     decoding = done - np.repeat(done[packed.first], packed.count)

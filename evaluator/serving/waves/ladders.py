@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from evaluator.arithmetic import Integers
 from evaluator.serving.waves.packing import PackedSteps, joined
+from store.light_dataclass import dataclass
 
 # What one ladder may keep: 35 bins up to batch size 8,192, or a quarter of a million steps of five numbers.
 LARGEST_COMPOSITION = 300_000

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from evaluator.serving.batches import CachedTokens, WaveStage, half_output
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged
 from evaluator.serving.waves.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
 from evaluator.serving.waves.packing import PackedSteps, PromptKind, Ties, largest_remainder, pack, realised_mean, taken
+from store.light_dataclass import dataclass
 from store.schema import Convention
 
 PrefillRule = Literal["packed", "whole", "even"]

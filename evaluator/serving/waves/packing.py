@@ -8,7 +8,6 @@ prefill do the same)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, concatenated, window_keys, window_pairs
 from evaluator.inputs.model import Short, Span
+from store.light_dataclass import dataclass
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 

@@ -6,8 +6,6 @@ has tokens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
@@ -24,6 +22,7 @@ from evaluator.serving.waves.chunked import (
     prompts_a_step,
 )
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, repeated, request_sums
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.serving.batches import CachedTokens, FixedLengths, WaveStage, half_output
+from store.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows from the lengths is worked out once and kept

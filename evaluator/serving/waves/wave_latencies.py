@@ -12,7 +12,6 @@ the mean."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.tier_loads import load_seconds, said_of_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.mixed import MixedLengths
+from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS, Convention
 
 

@@ -1,4 +1,4 @@
-"""Deployment files that people have, as servers that can be evaluated."""
+"""People's deployment files as servers to evaluate."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Command lines of vLLM and SGLang and settings of TensorRT-LLM as servers.
+"""Command lines of vLLM and SGLang, and TensorRT-LLM's settings, as servers.
 
-Flags are read by the same tables that launch files are written with."""
+By the tables that launch files are written with."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
 
 
 def read_words(words: Sequence[str], engine: Engine, where: str) -> FoundServer:
-    """The flags of one command line as a server; flags that nobody maps are named."""
+    """Unmapped flags are named."""
     table = flag_table(engine)
     values, model, unknown = _values(words, table, where)
     server, said = FoundServer(where=where, engine=engine, model=model), _Said(values, where)
@@ -70,7 +70,7 @@ def read_words(words: Sequence[str], engine: Engine, where: str) -> FoundServer:
 
 
 class _Said:
-    """Flags of a command line by their full names. Whatever was looked at has been read."""
+    """By full names; what was looked at counts as read."""
 
     def __init__(self, values: Mapping[str, str | None], where: str) -> None:
         self._values, self._where = values, where
@@ -98,7 +98,7 @@ class _Said:
             raise InputError(f"{self._where}: {name} {text} is no number") from None
 
     def tokens(self, name: str) -> int | None:
-        """A length in tokens, as 4096, 4k (thousands) or 4K (of 1,024); None for others, which an engine works out."""
+        """4096, 4k (thousands) or 4K (of 1,024); None where an engine works it out."""
         found = _LENGTH.fullmatch(self.text(name) or "")
         return None if found is None else int(float(found[1]) * {"k": 1000, "K": 1024}.get(found[2], 1))
 
@@ -110,7 +110,7 @@ class _Said:
         return found if isinstance(found, dict) else {}
 
     def read_where(self, mapped: object, *names: str) -> None:
-        """Count flags as read where something of them is mapped, and only there."""
+        """Counts flags as read only if something is mapped."""
         self.read = self.read | set(names) if mapped else self.read - set(names)
 
 
@@ -160,9 +160,9 @@ _ENDS = {"&", "&&", "|", "||", ";", ">", ">>", "<"}
 def changed_line(
     words: Sequence[str], changes: Mapping[str, str | None], without: Collection[str], model: Sequence[str] = ()
 ) -> str:
-    """A command line as it was typed, but for some flags: those that change are written in full at its end.
+    """As typed, but for some flags, written in full at the end.
 
-    Variables before it are left out, since they may name devices; so is what a shell does with its output."""
+    Without leading variables, which may name devices, and without redirections."""
     engine, start = engine_of_words(list(words)) or ("", 0)
     first = next(place for place, word in enumerate(words) if "=" not in word or word.startswith("-"))
     ends = (place for place, word in enumerate(words) if word in _ENDS or word.startswith(("2>", "1>", ">")))
@@ -179,7 +179,7 @@ def changed_line(
 
 
 def _flag(table: FlagTable, name: str) -> Flag | None:
-    """The flag of a name, or of the start of one: parsers take what only one flag begins with."""
+    """By name or unique beginning, as parsers take it."""
     if name in table.flags:
         return table.flags[name]
     meant = {flag.names[0]: flag for known, flag in table.flags.items() if known.startswith(name)}
@@ -187,7 +187,7 @@ def _flag(table: FlagTable, name: str) -> Flag | None:
 
 
 def _of_older(table: FlagTable, name: str) -> Flag | None:
-    """The flag of an older version that the newest has no more: files are of the version that somebody runs."""
+    """Of an older version, which somebody may run."""
     tables = (flag_table(table.engine, version) for version in versions(table.engine))
     return next((older.flags[name] for older in tables if name in older.flags), None)
 
@@ -233,7 +233,7 @@ def _read_vllm(server: FoundServer, said: _Said) -> None:
 
 
 def _whole_draft(drafts: Mapping[str, object]) -> str | None:
-    """The whole model that drafts under vLLM. Where no method is said, its name may say that it is none."""
+    """vLLM's whole drafting model. Without a method its name may say that it is none."""
     name, method = drafts.get("model"), drafts.get("method")
     if not isinstance(name, str) or method not in {None, "draft_model"}:
         return None
@@ -300,7 +300,7 @@ _READERS: Mapping[Engine, Callable[[FoundServer, _Said], None]] = {"vllm": _read
 
 
 def _cache(said: _Said, flag: str) -> str | None:
-    """The format of keys and values, and behind it that of linear states where a flag says one."""
+    """With the linear states' format, where a flag says one."""
     cache = "FP8" if str(said.text("--kv-cache-dtype")).startswith("fp8") else None
     states = _STATES.get(str(said.text(flag)))
     said.read_where(states, flag)

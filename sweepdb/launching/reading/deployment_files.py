@@ -1,7 +1,7 @@
-"""Files of deployments by their form: scripts, settings of TensorRT-LLM, manifests, folders of `launch`, InferenceX.
+"""Deployment files by form: scripts, settings, manifests, folders of `launch`, InferenceX.
 
-Of DynamoGraphDeployment both forms are read: components of nvidia.com/v1beta1, and services of v1alpha1 before it
-(docs.nvidia.com/dynamo, Kubernetes API)."""
+DynamoGraphDeployment in both forms: nvidia.com/v1beta1 components, v1alpha1 services (docs.nvidia.com/dynamo,
+Kubernetes API)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_graph(document: Document) -> bool:
 
 
 def read_graph(document: Document, beside: Sequence[Document], where: str) -> Iterator[FoundServer]:
-    """The servers of a graph; `beside` are the documents of its file, among them config maps of settings."""
+    """`beside` are its file's documents, config maps among them."""
     found = []
     for name, kind, component in _components(mapping(document.get("spec"))):
         words = _words(component)
@@ -126,7 +126,7 @@ _CONFIG = re.compile(r"(server|prefill|decode)-engine\.yaml")
 
 
 def read_deployment(named: str | Path, *, only: str | None = None) -> ReadDeployment:
-    """The servers of a file, a folder of `launch`, a command line itself, or standard input (-).
+    """A file, folder, command line, or standard input (-).
 
     `only` picks one of several configurations."""
     path = Path(named)

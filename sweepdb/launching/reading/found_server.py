@@ -1,4 +1,4 @@
-"""A server as a deployment file describes it: model, engine, split, limits of a batch; and what was not understood."""
+"""A server as its file describes it, and what was not understood."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PHASES: dict[Role, Phase] = {"server": "aggregated", "prefill": "prefill", "deco
 
 @dataclass(slots=True, kw_only=True)
 class FoundServer:
-    """One server. Sizes of experts are None where the file leaves them to the engine; None elsewhere: not said."""
+    """Experts' sizes None: the engine's choice. Others None: not said."""
 
     where: str  # the file, and the part of it
     engine: Engine
@@ -55,7 +55,7 @@ class FoundServer:
     not_mapped: list[str] = field(default_factory=list)
 
     def options(self) -> dict[str, object]:
-        """Keywords of `evaluate` that stand for it. A model that nobody reads is refused by its reader."""
+        """Keywords of `evaluate`. An unread model is refused by its reader."""
         if self.model is None:
             raise InputError(f"{self.where} names no model", hint="name it before the file: evaluate MODEL ...")
         routed = load_model(self.model)[1].routed
@@ -95,9 +95,9 @@ class FoundServer:
         return {keyword: value for keyword, value in said.items() if value is not None}
 
     def measured_drafts(self) -> None:
-        """Take what its drafts gain from the table of its model. Those of a whole model are stated by who asks.
+        """From its model's table; a whole model's gains are stated by who asks.
 
-        Drafts that have no price are named among what is not mapped."""
+        Drafts without a price are named as unmapped."""
         if self.draft_model is not None and self.mtp_tokens:
             self.speculative, self.mtp_tokens = f"{self.draft_model}:{self.mtp_tokens}", 0
         found = measured_for(self.model, self.mtp_tokens) if self.model and self.mtp_tokens else None
@@ -116,7 +116,7 @@ class FoundServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDeployment:
-    """The servers of a file, and the parts of it that stand for none, each with the reason."""
+    """And parts that are none, with reasons."""
 
     servers: tuple[FoundServer, ...]
     refused: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""Configurations that InferenceX benchmarks, as servers: the public record of what people serve today.
+"""InferenceX's configurations as servers: what people serve today.
 
-Its keys are counted and explained in its repository, github.com/SemiAnalysisAI/InferenceX (configs of 2026-08-22)."""
+Keys: github.com/SemiAnalysisAI/InferenceX (configs of 2026-08-22)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _servers(entry: Entry, where: str) -> list[FoundServer]:
 
 @cache
 def _unknown(model: str, device: str) -> str | None:
-    """Why a model or a device cannot be read: looked up once, as many entries name the same."""
+    """Looked up once, as many entries name the same."""
     if model not in list_models():  # nothing is fetched for a list of many
         return f"of {model}, which the catalogue does not have"
     try:
@@ -116,7 +116,7 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
 
 
 def _drafts(row: Entry) -> int:
-    """Drafts of a row that says that it drafts: as many as the name of its recipe says, such as ..._mtp5.yaml."""
+    """By the recipe's name, such as ..._mtp5.yaml."""
     sides = (row, mapping(row.get("prefill")), mapping(row.get("decode")))
     said = [side.get("additional-settings") for side in sides]
     settings = [str(one) for listed in said if isinstance(listed, list) for one in listed]
@@ -144,9 +144,9 @@ def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) ->
 
 
 def _split(group: int, ep: int, workers: int, *, apart: bool) -> tuple[int, int]:
-    """(tp, dp) of attention. Replicas of attention are as many as devices, in a group that `tp` or `ep` counts.
+    """(tp, dp) of attention, with replicas in a group that `tp` or `ep` counts.
 
-    A row of workers that each split attention, and share experts, is one server: tp 16, ep 32 and 2 workers."""
+    Workers that split attention and share experts are one server: tp 16, ep 32, 2 workers."""
     if not apart:
         return group, 1
     if 1 < group < ep == group * workers:
@@ -155,7 +155,7 @@ def _split(group: int, ep: int, workers: int, *, apart: bool) -> tuple[int, int]
 
 
 def _copies(model: str | None, ep: int) -> int:
-    """The fewest copies of experts with which their slots divide over `ep` devices, as servers with such an ep have."""
+    """The fewest copies whose slots divide over `ep`."""
     experts = 0 if model is None else _experts_of(model)
     return -experts % ep if ep > 1 else 0
 

@@ -1,1 +1,1 @@
-"""Files that planners of running clusters read, made from stored rows: one module a planner."""
+"""Planners' files from stored rows, a module a planner."""

@@ -1,6 +1,6 @@
-"""AIBrix's profile: requests/s of a replica within limits, by output and input length, for its GPU optimizer.
+"""AIBrix's profile: requests/s of a replica within limits, by output and input length.
 
-`put.sh` brings it into Redis under the key that the optimizer and the gateway look for."""
+`put.sh` brings it into Redis under the key that optimizer and gateway look for."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _table(
     best: Mapping[_Pair, ProfileRow | None],
     value: Callable[[ProfileRow], float],
 ) -> list[list[float]]:
-    """By output, then by input length; 0 where no batch keeps the limits, as AIBrix writes it."""
+    """By output, then input; 0 where no batch keeps the limits, as AIBrix writes it."""
     rows = ((best[output, prompt] for prompt in inputs) for output in outputs)
     return [[0.0 if row is None else value(row) for row in one] for one in rows]
 

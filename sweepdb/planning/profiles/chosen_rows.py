@@ -1,4 +1,4 @@
-"""The rows of the one plan that a profile is of: the plan that was named, else the one with the most tokens."""
+"""A profile's plan: the one named, else that of the most tokens."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _is_named(plan: str, named: str) -> bool:
 
 
 def _order(key: _Key, rows: Sequence[ProfileRow]) -> tuple[object, ...]:
-    """More lengths first, then more tokens of a device: at every length the best batch within the limits."""
+    """More lengths, then more tokens a device within limits."""
     best: dict[tuple[int | None, float], float] = {}
     for row in rows:
         if row.within_limits:
@@ -67,7 +67,7 @@ def _order(key: _Key, rows: Sequence[ProfileRow]) -> tuple[object, ...]:
 
 
 def _check_one_setting(rows: Sequence[ProfileRow], phase: str) -> None:
-    """Refuse two settings of one server, such as two token budgets: a profile is of one."""
+    """A profile is of one setting, such as one token budget."""
     scenarios: dict[tuple[int | None, float], set[str]] = defaultdict(set)
     for row in rows:
         scenarios[row.input_length, row.output_length].add(row.scenario)

@@ -1,4 +1,4 @@
-"""The requests in flight that one instance holds within the limits, for planners that scale by a threshold."""
+"""Requests in flight within limits, for planners that scale by a threshold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweepdb.planning.profiles.planner import ProfileRow, ProfileSource, evaluat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLoad:
-    """Of one instance: the target on average, the most at once, and the share of the cache that the target fills."""
+    """Average target, the most at once, and the target's share of the cache."""
 
     target: float
     most: int
@@ -20,7 +20,7 @@ class HeldLoad:
 
 
 def held_load(source: ProfileSource) -> HeldLoad:
-    """The load of every stored pair of lengths that holds fewest requests within the limits."""
+    """The stored lengths that hold fewest."""
     most, lengths = _fewest(source)
     room = max_kv_tokens(source.of_instances)
     target = most.concurrency if source.in_flight is None else min(source.in_flight, most.concurrency)
@@ -33,7 +33,7 @@ def held_load(source: ProfileSource) -> HeldLoad:
 
 
 def threshold(number: float) -> float:
-    """Three figures, rounded down: a threshold that is too low costs a replica, one too high a limit."""
+    """Three figures, rounded down: too low costs a replica, too high a limit."""
     if number <= 0:
         return number
     scale = math.pow(10, 2 - math.floor(math.log10(number)))

@@ -1,6 +1,4 @@
-"""Times by prompt length, and by context and share of the cache, as planners interpolate between them.
-
-Pure: rows of one plan in, numbers out."""
+"""Times by prompt length, and by context and cache share, for interpolating planners."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _USAGES = 10  # of a surface
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptCurve:
-    """An unqueued prompt by its length, and what a device sustains there."""
+    """Unqueued, with what a device sustains."""
 
     lengths: tuple[int, ...]
     ttft_ms: tuple[float, ...]
@@ -31,7 +29,7 @@ class PromptCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSurface:
-    """Time between tokens of each context at shares of the cache that every context has: a full rectangle."""
+    """By context and cache share: a full rectangle."""
 
     kv_usage: tuple[float, ...]
     context_length: tuple[float, ...]
@@ -60,7 +58,7 @@ def prompt_curve(rows: Sequence[ProfileRow], *, least: int) -> PromptCurve:
 
 
 def contexts_of(rows: Sequence[ProfileRow], *, least: int) -> list[list[ProfileRow]]:
-    """Rows of each context by batch, contexts ascending; of two workloads of one context the shorter answer."""
+    """By batch, contexts ascending; of equal contexts the shorter answer."""
     found: dict[float, dict[float, list[ProfileRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row.context_length][row.output_length].append(row)
@@ -77,7 +75,7 @@ def contexts_of(rows: Sequence[ProfileRow], *, least: int) -> list[list[ProfileR
 
 
 def usage_axis(contexts: Sequence[Sequence[ProfileRow]], tokens: int) -> tuple[float, ...]:
-    """Shares of the cache that every context has rows on both sides of, evenly from the least to the most."""
+    """Shares that every context brackets, evenly spaced."""
     first = max(usage(one[0], tokens) for one in contexts)
     last = min(1.0, *(usage(one[-1], tokens) for one in contexts))
     if last <= first:
@@ -92,12 +90,12 @@ def usage_axis(contexts: Sequence[Sequence[ProfileRow]], tokens: int) -> tuple[f
 
 
 def usage(row: ProfileRow, tokens: int) -> float:
-    """The share of the cache that its requests fill, half of each answer generated."""
+    """With half of each answer generated."""
     return row.concurrency * row.context_length / tokens
 
 
 def step_surface(rows: Sequence[ProfileRow]) -> StepSurface:
-    """Time between tokens on a full grid, on a line between the stored batches beside each share."""
+    """On a line between the batches beside each share."""
     contexts, room = contexts_of(rows, least=2), max_kv_tokens(rows)
     axis = usage_axis(contexts, room.tokens)
     times = [[_between(one, room.tokens, share) for share in axis] for one in contexts]
@@ -140,7 +138,7 @@ def room_notes(room: MaxKvTokens) -> tuple[str, ...]:
 
 
 def _between(rows: Sequence[ProfileRow], tokens: int, share: float) -> float:
-    """On a line between the rows of less and of more requests than a share holds."""
+    """On a line between the neighbours of a share."""
     wanted = share * tokens / rows[0].context_length
     after = next((place for place, row in enumerate(rows) if row.concurrency >= wanted), len(rows) - 1)
     high = rows[max(after, 1)]

@@ -1,7 +1,7 @@
-"""llm-d's workload variant autoscaler: the cost of a variant, its limits, and when its cache counts as full.
+"""llm-d's variant autoscaler: a variant's cost, limits, and when its cache is full.
 
-It learns times by itself, so no profile is written. From 0.9 it finds variants by annotations of a ScaledObject; the
-VariantAutoscaling that older ones read is written beside it."""
+It learns times itself. From 0.9 it finds variants by annotations of a ScaledObject; the older VariantAutoscaling is
+written, too."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _managed(source: ProfileSource, cost: str) -> dict[str, object]:
 
 
 def _limits(source: ProfileSource, kv_usage: float) -> list[dict[str, object]]:
-    """Two maps of settings, each with an entry of this model: when it is saturated, and its limits in ms."""
+    """Two maps: when this model is saturated, and its limits in ms."""
     of_model = {"model_id": source.of_instances[0].model, "namespace": source.namespace}
     full = threshold(min(kv_usage, 1.0))
     saturated = {**of_model, "kvCacheThreshold": full, "kvSpareTrigger": threshold(_SPARE_SHARE * full)}

@@ -9,8 +9,11 @@ async function start() {
   const main = document.getElementById("main");
   const told = await get("state");
   fill(document.getElementById("store"), `${told.store}, published by sweepdb ${told.version}; `, h("a", { href: "data/probes.parquet", download: "probes.parquet" }, "rows as Parquet"));
+  const loading = h("span", { role: "status" }, " Loading DuckDB: new limits wait for it.");
+  document.getElementById("store").append(loading);
   await explore(main);
-  ready();
+  await ready();
+  loading.remove();
 }
 
 start().catch((error) => {

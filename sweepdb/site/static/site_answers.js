@@ -45,7 +45,7 @@ export class Site {
 
   // Make the engines ready for what was answered without them.
   ready() {
-    for (const [report, parameters] of this.unready.splice(0)) this.answer(report, parameters, true).catch(() => null); // told to whoever asks
+    return Promise.all(this.unready.splice(0).map(([report, parameters]) => this.answer(report, parameters, true).catch(() => null))); // told to whoever asks
   }
 
   // One question after another in each worker.

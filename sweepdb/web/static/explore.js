@@ -111,7 +111,7 @@ export async function explore(main) {
     }
   });
 
-  // Rows of formulas have no end-to-end time where prefill and decode are apart: the frontier goes without that limit.
+  // Rows of formulas have no end-to-end time where serving is disaggregated: the frontier goes without that limit.
   async function withoutEndToEnd(error, asks, state) {
     if (error.status !== 400 || !asks.pareto.e2e_limit) throw error;
     asks.pareto = { ...asks.pareto, e2e_limit: null };

@@ -1,1 +1,1 @@
-"""Blocks of what mixes tokens in other ways than full attention, with their operators and formulas."""
+"""Mixers of tokens other than full attention, with operators and formulas."""

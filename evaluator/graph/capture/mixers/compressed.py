@@ -1,7 +1,7 @@
-"""Attention to compressed tokens (DeepSeek-V4): a window of recent ones beside entries that several became.
+"""Attention to a window beside entries that several tokens became (DeepSeek-V4).
 
-Keys are values, one head of them, on every tensor-parallel rank. Of entries of few tokens an indexer chooses the best,
-of entries of many all are read."""
+Keys are values, one head on every tensor-parallel rank. An indexer chooses among entries of few tokens; entries of
+many are all read."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def compressed_attention(
 
 
 def _grouped(step: Step, out: Tensor, rank: int) -> Tensor:
-    """One product a group of heads. In blocks of FP8 as its weights are published, which is what engines have kernels
-    for beside 16 bits; their authors' own program widens it."""
+    """A product a group of heads, in the published FP8 blocks that engines have kernels for."""
     form = step.mixers if step.mixers.name == _GROUPED_FORMAT else HALF
     with step.recorder.within("output_down_proj"):
         if form.activation_bits < HALF.activation_bits:
@@ -53,7 +52,7 @@ def _grouped(step: Step, out: Tensor, rank: int) -> Tensor:
 
 
 def _copies(attention: CompressedAttention) -> int:
-    """Entries that a token is part of: two where each entry is of its own tokens and of those before."""
+    """Two where entries overlap: of own tokens and of those before."""
     return 2 if attention.chosen_entries is not None else 1
 
 
@@ -74,7 +73,7 @@ def _unweighted(step: Step, query: Tensor) -> Tensor:
 def _compressed(  # noqa: PLR0917  two shapes of one projection
     step: Step, x: Tensor, label: str, ratio: int, width: int, copies: int
 ) -> None:
-    """Weigh tokens, each with its position's share, into one entry of every `ratio` of them. Kept in 16 bits."""
+    """Every `ratio` tokens are weighed, with shares by position, into an entry of 16 bits."""
     with step.recorder.within(label):
         both = linear(step, "proj", x, 2 * copies * width, HALF)
         with step.recorder.within("pool"):

@@ -1,15 +1,13 @@
-"""Context parallelism: ranks of a decode that would hold the same keys hold every n-th token of them each, and groups
-of ranks compute a share of a prompt's new tokens each.
+"""Context parallelism: decode ranks hold every n-th key, and groups divide a prompt's new tokens.
 
-Sources: vLLM's Context Parallel Deployment (docs.vllm.ai/en/latest/serving/context_parallel_deployment) and SGLang's
-`--dcp-size`; partial results are put together as in Milakov and Gimelshein 2018, Online normalizer calculation for
-softmax. Of a decode every rank attends with the query heads of its whole group to its own tokens. Of a prompt each
-attends with its own heads to all, and what the cache holds of it is gathered first.
+Decode: vLLM's Context Parallel Deployment (docs.vllm.ai/en/latest/serving/context_parallel_deployment), SGLang's
+`--dcp-size`; results are merged as in Milakov and Gimelshein 2018, Online normalizer calculation for softmax. A rank
+attends with its group's query heads to its own tokens. A prompt's ranks attend with their own heads to all, and gather
+what the cache holds first.
 
-Prefill context parallelism as SGLang documents it (docs.sglang.io/docs/advanced_features/prefill_cp): new keys and
-values are gathered over the groups before they are written, so that every group keeps all of them and a decode is the
-same in each. Shares are laid out as a zigzag, so that each has the same pairs. Left out: keys passed around a ring
-while others are attended to, which vLLM's design names for very long prompts, and padding to whole shares."""
+Prefill: docs.sglang.io/docs/advanced_features/prefill_cp. New keys and values are gathered before they are written, so
+every group keeps all. A zigzag gives each share the same pairs. Left out: ring attention, which vLLM's design names
+for very long prompts, and padding to whole shares."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor
 
 
 def written_share(step: Step, *parts: Tensor) -> list[Tensor]:
-    """The share of new keys and values that this device keeps. Where a prompt is divided, it gathers those of other
-    groups first."""
+    """New keys that this device keeps; where groups divide a prompt, it gathers theirs first."""
     if prompt_shares(step) > 1:
         with step.recorder.within("prompt_all_gather"):
             parts = tuple(operators.all_gather(part, 0, step.plan.pcp, step.plan.tp) for part in parts)
@@ -30,12 +27,12 @@ def written_share(step: Step, *parts: Tensor) -> list[Tensor]:
 
 
 def prompt_shares(step: Step) -> int:
-    """Groups that divide the new tokens of this trace: a decode's are the same in all of them."""
+    """1 in a decode, which is the same in all groups."""
     return step.plan.pcp if step.request.trace == "prefill" else 1
 
 
 def gather_context(step: Step, entry: int) -> None:
-    """Fetch the tokens that others of the group keep of prompts, `entry` numbers each, beside those that are new."""
+    """`entry` numbers for each prompt token that others of the group keep."""
     if step.plan.dcp == 1 or step.request.trace == "decode":
         return
     own = (step.point.keys - step.point.tokens * step.plan.pcp) // step.plan.dcp
@@ -45,10 +42,10 @@ def gather_context(step: Step, entry: int) -> None:
 
 
 def attended_in_parts(step: Step, query: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
-    """A decode's attention of all heads of the group to this device's tokens, and the sum of the group's parts.
+    """All of the group's heads on this device's tokens, then the sum of parts.
 
-    A part is worth its share of the softmax's denominator, whose logarithm every rank learns of all. Left out: that
-    some engines send parts all to all in place of gathering and summing."""
+    Parts are weighed by the softmax's denominator, whose logarithm all ranks learn. Left out: engines that send parts
+    all to all."""
     group = step.plan.dcp
     if group == 1 or step.request.trace == "prefill":
         return attend(query)

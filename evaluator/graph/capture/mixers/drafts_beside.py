@@ -1,7 +1,6 @@
-"""One pass of what drafts tokens: an MTP module of the model's own, or a layer beside it (EAGLE-3); and all drafts of a
-step in one pass (DSpark): a few layers over a block of places that stand for tokens to come.
+"""A draft pass: an MTP module, a layer beside the model (EAGLE-3), or DSpark's block for all drafts.
 
-Sources of the latter: vLLM's `K3DSparkModel` and TokenSpeed's."""
+Sources of DSpark: vLLM's `K3DSparkModel`, TokenSpeed's."""
 
 from __future__ import annotations
 
@@ -25,10 +24,9 @@ from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttent
 
 
 def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
-    """One pass of an EAGLE-3 draft (Li et al. 2025, arXiv 2503.01840): states of several layers fused into one, and a
-    layer that reads them beside the embedding. In 16 bits, with a head of its own tokens.
+    """EAGLE-3 (Li et al. 2025, arXiv 2503.01840): a layer reads fused states beside the embedding.
 
-    Every pass fuses states; engines do so in the first one of a step alone."""
+    In 16 bits, with its own vocabulary. Every pass fuses states; engines do so only in a step's first."""
     layer, model = step.model.draft_layer, step.model
     if layer is None or not isinstance(layer.mlp, DenseMlp):
         raise TypeError("an EAGLE-3 draft is a layer of attention and a dense MLP")
@@ -52,7 +50,7 @@ def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
 
 
 def own_tables(step: Step, layer: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-    """Positions of the draft: the model's, or its own where it turns more of a head than the model does."""
+    """The model's, unless the draft rotates more of a head."""
     attention = layer.attention
     if isinstance(attention, LatentAttention):
         width = attention.rope_head_dim
@@ -66,7 +64,7 @@ def own_tables(step: Step, layer: LayerGroup, tables: tuple[Tensor, Tensor] | No
 def draft_layer(  # noqa: PLR0917  its caller's own values
     step: Step, x: Tensor, pair: Tensor, layer: LayerGroup, mlp: DenseMlp, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    """A layer of a draft, whose attention reads `pair` and is added to `x`."""
+    """Attention reads `pair`, and is added to `x`."""
     if isinstance(layer.attention, LatentAttention):
         h = latent_attention(step, pair, layer.attention, tables)
     elif isinstance(layer.attention, GroupedQueryAttention):
@@ -93,11 +91,10 @@ def _own_logits(step: Step, x: Tensor) -> None:
 
 
 def block_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
-    """States of the model become keys that every layer attends to; a decode has a block beside them.
+    """The model's states become keys for every layer; a decode adds a block of places.
 
-    In 16 bits; embedding and head are the model's own. Of a prompt only keys are made. Left out: that places of a block
-    see one another in both directions, and that drafts are sampled in turn: weights of the product between them are
-    read once."""
+    In 16 bits; embedding and head are the model's. Prompts only make keys. Left out: attention in both directions
+    within a block, and sampling drafts in turn."""
     layer, model = step.model.draft_layer, step.model
     if layer is None or not isinstance(layer.attention, LatentAttention) or not isinstance(layer.mlp, DenseMlp):
         raise TypeError("drafts of a block come of layers of latent attention and a dense MLP")
@@ -115,7 +112,7 @@ def block_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
 
 
 def _context(step: Step, hidden: Tensor, attention: LatentAttention) -> None:
-    """Keys of all layers of the draft, of states of the model that are fused into one. Whole on every device."""
+    """Keys of all draft layers from fused states, whole on every device."""
     model, recorder = step.model, step.recorder
     kept = [hidden] * model.draft_states
     if model.draft_state_norms:
@@ -142,7 +139,7 @@ def _layer(step: Step, x: Tensor, layer: LayerGroup, mlp: DenseMlp, tables: tupl
 
 
 def _drafted(step: Step, x: Tensor) -> None:
-    """Logits of every place, and what the draft before it adds to them; the latter whole on every device."""
+    """The draft before a place adds to its logits; that part is whole on every device."""
     model, tp, recorder = step.model, step.plan.tp, step.recorder
     rows = x.new_empty((step.point.sequences, x.shape[1]))
     logits = linear(step, "lm_head", rows, divided(model.vocab_size, tp), HALF, shared=True)

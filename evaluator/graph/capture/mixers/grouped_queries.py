@@ -1,5 +1,3 @@
-"""Attention of grouped queries: projections, positions, the cache, the core, and gates of what comes out."""
-
 from __future__ import annotations
 
 from functools import partial
@@ -25,7 +23,7 @@ from evaluator.inputs.model import GroupedQueryAttention
 def grouped_query_attention(
     step: Step, x: Tensor, attention: GroupedQueryAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    """GQA or MHA on this device's heads; KV heads replicate when there are fewer than devices."""
+    """KV heads replicate where devices outnumber them."""
     form, tokens, dim = step.mixers, x.shape[0], attention.head_dim
     heads, kv_heads = divided(attention.query_heads, step.plan.tp), divided(attention.kv_heads, step.plan.tp)
     wide = attention.value_width
@@ -128,10 +126,9 @@ def unscaled_normed(step: Step, label: str, x: Tensor) -> Tensor:
 
 
 def _squares_reduced(step: Step, query: Tensor, key: Tensor) -> None:
-    """The mean square of a token's queries, and of its keys, over the heads of all devices: two 32-bit numbers a token.
+    """A norm over heads that tensor parallelism divides: two 32-bit numbers a token are summed first.
 
-    Source: a norm over all heads, which tensor parallelism divides, needs both before it scales; vLLM's layers of
-    MiniMax-M2 reduce queries and keys, sum over devices, and scale."""
+    Source: vLLM's MiniMax-M2."""
     squares = meta_tensor(query.shape[0], 2, dtype=Kind.FP32)
     with step.recorder.within("query_key_norm_squares"):
         for part in (query, key):

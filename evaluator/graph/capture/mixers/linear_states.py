@@ -1,7 +1,6 @@
-"""Gated delta nets (Qwen3-Next, Qwen3.5, Kimi): linear attention that keeps one matrix a head, whatever the length.
-State space layers (Mamba2): the same, whose keys and queries are shared by groups of heads.
+"""Gated delta nets (Qwen3-Next, Qwen3.5, Kimi) and Mamba2: a matrix a head, whatever the length.
 
-A prompt runs as a scan over chunks of tokens, a decode as an update of the state."""
+A prompt scans chunks of tokens; a decode updates the state."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from evaluator.inputs.model import GatedDeltaNet, StateSpace
 
 
 def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
-    """Heads of one device: projections, a short convolution, the recurrence, a gated norm, and the way out."""
+    """Projections, a short convolution, the recurrence, a gated norm, and the output."""
     form, tokens, tp = step.mixers, x.shape[0], step.plan.tp
     keys, heads = divided(net.key_heads, tp), divided(net.value_heads, tp)
     channels, values = 2 * keys * net.key_head_dim + heads * net.value_head_dim, heads * net.value_head_dim
@@ -41,7 +40,7 @@ def convolution_kind(step: Step, family: str) -> str:
 
 
 def _decays(step: Step, x: Tensor, heads: int, net: GatedDeltaNet) -> Tensor | None:
-    """How much each head writes and forgets; of every channel where a rank says so, through that many dimensions."""
+    """By channel through `decay_rank` dimensions, else by head."""
     if net.decay_rank is None:
         linear(step, "decay_proj", x, 2 * heads, HALF)
         return None
@@ -71,9 +70,7 @@ def _projected(step: Step, x: Tensor, channels: int, values: int, rank: int | No
 
 
 def state_space(step: Step, x: Tensor, space: StateSpace) -> Tensor:
-    """Heads and groups of one device: one projection of all, a convolution, the recurrence, a gated norm, the way out.
-
-    Groups fewer than the devices are replicated."""
+    """Groups fewer than the devices are replicated."""
     form, tokens = step.mixers, x.shape[0]
     heads, groups = divided(space.heads, step.plan.tp), divided(space.groups, step.plan.tp)
     inner = heads * space.head_dim

@@ -1,4 +1,4 @@
-"""FLOPs and bytes of the operators of sparse attention (mixer_library)."""
+"""FLOPs and bytes of mixers (mixer_library)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def _whole(value: Fraction) -> Rational:
 
 @formula("index_scores")
 def _index_scores(call: Call) -> Work:
-    """One score a pair: products of every index head in FP8, cut off at zero, weighted and added up.
+    """Products of every index head in FP8, cut off at zero, weighted and added.
 
-    DeepSeek-V3.2 (2025), section 2.1, equation 1. Every key of the cache is read once; left out: that a query's scores
-    are written in tiles, whole ones where they are cut by the causal mask."""
+    DeepSeek-V3.2 (2025), section 2.1, equation 1. Each key is read once. Left out: that scores are written in whole
+    tiles."""
     query, pairs, keys, ratio, entry_bytes, kind = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
@@ -42,7 +42,7 @@ def _index_scores(call: Call) -> Work:
 
 @formula("block_scores")
 def _block_scores(call: Call) -> Work:
-    """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
+    """Scores of each key by index head, and each block's largest (MiniMax-M3). In 16 bits."""
     query, pairs, keys, block, entry_bytes, kind = call.args
     heads, width = query.shape[1:]
     return Work(
@@ -63,11 +63,10 @@ def _index_choice(call: Call) -> Work:
 
 @formula("gathered_attention")
 def _gathered_attention(call: Call) -> Work:
-    """Attention of all heads to entries that each query gathers for itself: an entry is read again for each of them.
+    """Every query gathers its own entries, so an entry is read again for each.
 
-    One of every `ratio` tokens has an entry, whose first part is the value; entries of several tokens are read by the
-    kernel that is launched for those of one. Left out: what caches keep of an entry between queries that chose it, too,
-    and that the last tokens of a request are no entry yet, which is less than one a query."""
+    An entry covers `ratio` tokens, and its first part is the value. Left out: reuse in caches, and the last tokens of
+    a request, which form no entry yet."""
     query, pairs, value_dim, window, entry_bits, ratio, sinks, kind = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
@@ -96,9 +95,9 @@ SCAN_CHUNK = 64
 
 @formula("short_convolution")
 def _short_convolution(call: Call) -> Work:
-    """A convolution of each channel over the last few tokens, and the activation behind it.
+    """Over each channel's last few tokens, then an activation.
 
-    Between steps a sequence keeps the tokens that the next one needs."""
+    A sequence keeps the tokens that the next step needs."""
     x, weight, bias, sequences, kind = call.args
     width = weight.shape[1]
     kept = size_bytes(x[:1]) * (width - 1) * sequences
@@ -113,12 +112,12 @@ def _short_convolution(call: Call) -> Work:
 
 @formula("delta_state")
 def _delta_state(call: Call) -> Work:
-    """The gated delta rule, in chunks of 64 tokens (scan) or token by token.
+    """Chunks of 64 tokens (scan), or token by token.
 
-    Yang et al. 2024, Gated Delta Networks (arXiv 2412.06464), section 3.3. Of a token and head in a chunk of C: scores
-    of keys with keys and with queries, and the inverse of the former applied to both (4 C k + 2 C v + 2 C (k + v)),
-    and three products with the state of k x v (6 k v). Tiles are computed whole. Left out: what pads a sequence to
-    whole chunks. Token by token 7 k v on the vector unit: decay, read, difference, update, read."""
+    Yang et al. 2024, Gated Delta Networks (arXiv 2412.06464), section 3.3. Of a token and head in a chunk of C: keys
+    with keys and queries, and the inverse of the former applied to both (4 C k + 2 C v + 2 C (k + v)), and three
+    products with the k x v state (6 k v). Tiles are whole. Left out: padding to chunks. Token by token 7 k v on the
+    vector unit: decay, read, difference, update, read."""
     mixed, decay, sequences, key_dim, value_dim, scan, state_bits = call.args
     tokens, heads = mixed.shape[0], decay.shape[1]
     state = key_dim * value_dim
@@ -141,10 +140,10 @@ def _scanned(key_dim: int, value_dim: int) -> int:
 
 @formula("channel_state")
 def _channel_state(call: Call) -> Work:
-    """The delta rule with a decay of every channel: the same products, of keys and queries that their decays scaled.
+    """The same products, with keys and queries scaled by decays of each channel.
 
-    Kimi Team 2025, Kimi Linear (arXiv 2510.26692), sections 3.1 and 3.2. Left out, as of the rule with one decay a
-    head: what pads a sequence to whole chunks, and that decays are scaled within smaller chunks."""
+    Kimi Team 2025, Kimi Linear (arXiv 2510.26692), sections 3.1 and 3.2. Left out: padding to chunks, and that decays
+    are scaled within smaller ones."""
     mixed, decays, weight, sequences, key_dim, value_dim, scan, state_bits = call.args
     tokens, heads = mixed.shape[0], decays.shape[1] // key_dim
     state = key_dim * value_dim
@@ -174,7 +173,7 @@ def _gated_norm(call: Call) -> Work:
 
 @formula("pool_tokens")
 def _pool_tokens(call: Call) -> Work:
-    """A softmax over the tokens of each entry, and the norm of their weighted sum, written in 16 bits."""
+    """A softmax over an entry's tokens, and the norm of their weighted sum, in 16 bits."""
     both, bias, weight, ratio = call.args
     tokens, width = both.shape[0], weight.shape[0]
     return Work(
@@ -188,10 +187,10 @@ def _pool_tokens(call: Call) -> Work:
 
 @formula("collapse_streams")
 def _collapse_streams(call: Call) -> Work:
-    """A norm over all streams, a narrow product with them, rounds of Sinkhorn's, and their weighted sum.
+    """A norm over all streams, a narrow product, Sinkhorn's rounds, and a weighted sum.
 
-    Xie et al. 2026, manifold-constrained hyper-connections, as DeepSeek-V4's modules compute it. Streams are read
-    twice: their weights are known after the first time. Left out: that its product and weights are in 32 bits."""
+    Xie et al. 2026, manifold-constrained hyper-connections, as in DeepSeek-V4. Streams are read twice, since weights
+    come from the first reading. Left out: that product and weights are in 32 bits."""
     streams, weight, bias, count, rounds = call.args
     tokens, outputs = streams.shape[0], weight.shape[0]
     return Work(
@@ -206,10 +205,9 @@ def _collapse_streams(call: Call) -> Work:
 
 @formula("mix_sums")
 def _mix_sums(call: Call) -> Work:
-    """A norm of each sum of residuals, its score, a softmax over the sums, and their weighted sum.
+    """Norms and scores of the sums, a softmax over them, and a weighted sum.
 
-    Kimi Team 2026, Attention Residuals, block form. Sums are read twice, as streams are: their weights are known after
-    the first time."""
+    Kimi Team 2026, Attention Residuals, block form. Sums are read twice, as streams are."""
     sums, weight = call.args
     return Work(
         kind="stream_collapse",
@@ -234,11 +232,11 @@ def _expand_streams(call: Call) -> Work:
 
 @formula("space_state")
 def _space_state(call: Call) -> Work:
-    """The state space recurrence, in chunks (scan) or token by token.
+    """Chunks (scan), or token by token.
 
     Dao and Gu 2024, Transformers are SSMs (arXiv 2405.21060), section 6. Of a token in a chunk of C: scores in each
     group (2 C N), and of each head their sum of values (2 C d), the state's part and its update (4 d N). Tiles are
-    computed whole; what pads a sequence is left out. Token by token 5 d N a head on the vector unit."""
+    whole; padding is left out. Token by token 5 d N a head on the vector unit."""
     mixed, rates, sequences, groups, head_dim, state_size, chunk, scan, state_bits = call.args
     tokens, heads = mixed.shape[0], rates.shape[1]
     state = head_dim * state_size

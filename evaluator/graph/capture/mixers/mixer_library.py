@@ -1,4 +1,4 @@
-"""Operators of sparse attention, with meta kernels only."""
+"""Operators of mixers: shapes only."""
 
 # ruff: noqa: ARG001  kernels on meta need shapes only; their signatures are the schemas'
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Residuals that are more than one stream: what a block reads of them and writes back.
+"""Residuals of more than one stream.
 
-Streams stand beside each other (hyper-connections of DeepSeek-V4), or sums end after some layers (attention residuals
-of Kimi-K3)."""
+Streams side by side (hyper-connections, DeepSeek-V4), or sums that end after some layers (attention residuals,
+Kimi-K3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evaluator.graph.capture.shapes import Tensor, meta_tensor, parameter
 
 
 def collapsed(step: Step, label: str, streams: Tensor, *, mixing: bool = True) -> Tensor:
-    """The one stream that a block sees. `mixing` also finds how its output is dealt out, and the streams mixed."""
+    """The stream that a block sees; `mixing` also finds how its output is dealt out."""
     count = step.model.residual_streams
     outputs = count * (count + 2) if mixing else count
     with step.recorder.within(label):
@@ -45,10 +45,9 @@ def held_sums(step: Step) -> Tensor | None:
 
 
 def mix_residuals(step: Step, stages: Sequence[tuple[int, ...]]) -> None:
-    """Every mixture of a step, by how many sums it reads, and what keeps a sum that ended.
+    """Mixtures of a step by the number of sums read, and what keeps an ended sum.
 
-    `stages` hold each group's layers on each stage (rows). That of the first block, of one sum only, is counted like
-    the rest."""
+    `stages`: each group's layers (rows) by stage. The first block has one sum, and is counted like the rest."""
     every, width, model = step.model.residual_block, step.model.hidden_size, step.model
     sizes = [sum(row[stage] for row in stages) for stage in range(step.plan.pp)]
     mixtures: Counter[tuple[int, int]] = Counter()  # by sums read and stage

@@ -1,11 +1,10 @@
 """Latent attention to chosen tokens (DeepSeek-V3.2, GLM-5): an indexer scores all, attention gathers the best.
 
-Absorbed in prefill, too, as engines run it beyond as many tokens as are chosen. Where no more are there, nothing is
-scored and they run the dense, expanded form, which costs less (latent): each request by itself here, while an engine
-decides for the whole step. Left out: that it then needs no query of the indexer, either.
+Absorbed in prefill, too, as engines run it. Shorter prompts run the dense, expanded form (latent): decided here by
+request, in an engine by step. Left out: that they need no query of the indexer.
 
-The indexer of attention to chosen blocks of keys (MiniMax-M3) makes one choice for each group of query heads. Attention
-to them is attention in a window of as many keys: kernels go over blocks, and read each once a step."""
+MiniMax-M3's indexer chooses blocks of keys for each group of query heads. That is attention in a window of as many
+keys, since kernels read each block once a step."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
     indexer: TokenIndexer,
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
-    """The indexer of one layer, whole on every tensor-parallel rank: queries from the compressed one of attention."""
+    """Whole on every tensor-parallel rank; queries come from attention's compressed one."""
     form, heads, width, rope = step.mixers, indexer.heads, indexer.head_dim, attention.rope_head_dim
     with step.recorder.within("indexer"):
         query = linear(step, "query_proj", compressed, heads * width, form).view(x.shape[0], heads, width)
@@ -54,7 +53,7 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
 
 
 def index_quantised(step: Step, indexer: TokenIndexer, usual_bits: int, *parts: Tensor) -> tuple[Tensor, ...]:
-    """Queries and keys in eight bits, unless the index is kept in 16; those of four are widened to eight."""
+    """In eight bits, unless the index is in 16; four are widened to eight."""
     if (indexer.key_bits or usual_bits) > INDEX_BITS:
         return parts
     with step.recorder.within("quantise"):
@@ -62,14 +61,14 @@ def index_quantised(step: Step, indexer: TokenIndexer, usual_bits: int, *parts: 
 
 
 def _beyond(step: Step, attention: LatentAttention) -> RequestsOfLength | None:
-    """The requests of a prefill among whose keys there is a choice; of a decode step all of them."""
+    """Prefills with more keys than are chosen; all of a decode step."""
     if step.request.trace == "decode" or attention.chosen_keys is None:
         return None
     return RequestsOfLength(keys=attention.chosen_keys, up_to=False)
 
 
 def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
-    """Score every entry of the cache, one of `ratio` tokens each, and find the best."""
+    """Scores every cached entry, of `ratio` tokens each, and finds the best."""
     kind = "index_scores" if ratio == 1 and step.request.trace == "prefill" else "paged_scores"
     with step.recorder.within("scores", per_phase=True):
         operators.index_scores(query, step.point.pairs, step.point.keys, ratio, entry_bytes, kind)
@@ -78,7 +77,7 @@ def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
 
 
 def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Tensor:
-    """Attention in the latent space to the chosen keys, whose rotated part stays in 16 bits."""
+    """In the latent space; the rotary part stays in 16 bits."""
     bits = attention.kv_lora_rank * step.request.kv_bits + attention.rope_head_dim * HALF.activation_bits
     return operators.gathered_attention(
         wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None, "sparse_attention"
@@ -95,7 +94,7 @@ def choose_blocks(
     indexer: TokenIndexer,
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
-    """Score blocks for this device's groups of heads; the one key of a token is on every device."""
+    """By this device's groups of heads; a token's one key is on every device."""
     form, heads, width = step.mixers, divided(indexer.heads, step.plan.tp), indexer.head_dim
     with step.recorder.within("indexer"):
         query = linear(step, "query_proj", x, heads * width, form).view(x.shape[0], heads, width)

@@ -1,4 +1,4 @@
-"""Command: attention and MLP side by side behind one norm. Command-A's full layers turn no positions."""
+"""Command: attention and MLP side by side behind one norm."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _FIXED: dict[str, Any] = {
 
 
 def _cohere(reader: ConfigReader) -> ModelSpec:
-    """Command-R and R+: every layer attends to everything, and turns positions."""
+    """Command-R and R+: every layer is full and rotary."""
     own = reader.flag("use_qk_norm")
     attention = _attention(reader, qk_norm="each_head" if own else "none")
     return _spec(reader, [_layer(reader, attention)] * reader.size("num_hidden_layers"))
 
 
 def _cohere2(reader: ConfigReader) -> ModelSpec:
-    """Command-R7B and Command-A: of every few layers the last attends to everything, and turns no positions."""
+    """Command-R7B and Command-A: every few layers one is full, without positions."""
     for name, said in _FIXED.items():
         if (found := reader.value(name)) is not None and found != said:
             raise reader.refuse(f"cohere2 with {name} {shortened(found)}")

@@ -63,13 +63,13 @@ def _attention(reader: ConfigReader) -> CompressedAttention:
 
 
 def _few(ratios: list[int]) -> int:
-    """The lower of the ratios by which entries are compressed; 0 where there is one only, which is the higher."""
+    """0 where there is only one ratio, which is the higher."""
     found = sorted({ratio for ratio in ratios if ratio > 1})
     return found[0] if found and (len(found) > 1 or found[0] < _RATIOS[_HEAVY]) else 0
 
 
 def _ratios(reader: ConfigReader, total: int) -> list[int]:
-    """Tokens of an entry by layer; 1 where there is a window alone. A list may say those of drafts behind."""
+    """1 where there is a window alone. A list may go on with the draft layers."""
     said, rates = reader.numbers("compress_ratios"), reader.value("compress_rates") or {}
     known = {_SLIDING: 1, **_RATIOS, **(rates if isinstance(rates, Mapping) else {})}
     kinds = reader.kinds("layer_types", total, known)

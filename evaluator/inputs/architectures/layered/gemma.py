@@ -1,6 +1,4 @@
-"""Gemma 3 and 4: norms behind blocks, too.
-
-Full layers of Gemma 4 have heads of another size, and their values are keys."""
+"""Gemma 3 and 4. Full layers of Gemma 4 have heads of another size, and their values are keys."""
 
 from __future__ import annotations
 

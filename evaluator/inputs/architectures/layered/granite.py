@@ -1,4 +1,4 @@
-"""Granite 4 (hybrid): state spaces between layers of attention, a shared MLP behind each, and experts in some."""
+"""Granite 4 (hybrid): Mamba2 between attention layers, each followed by a shared MLP, some by experts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kimi-Linear and Kimi-K3: delta nets with a decay of every channel, between layers of latent attention.
+"""Kimi-Linear and Kimi-K3: delta nets between layers of latent attention, without positions.
 
-No positions are turned. K3's experts work in fewer dimensions, and its blocks read a mixture of residuals."""
+K3's experts work in fewer dimensions, and its blocks read a mixture of residuals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Llama 4: attention within chunks on most layers, whose positions alone are turned, and experts on some layers."""
+"""Llama 4: attention within chunks on most layers, which alone are rotary; experts on some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LongCat-Flash: two attentions and two MLPs a layer, experts beside both MLPs, and some that compute nothing."""
+"""LongCat-Flash: two attentions and two MLPs a layer, experts beside both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evaluator.inputs.yaml_file import shortened
 
 
 def _longcat_flash(reader: ConfigReader) -> ModelSpec:
-    """A published layer is two of ours: experts read what the first MLP reads, and are added behind the second."""
+    """A published layer is two of ours: experts read with the first MLP and are added after the second."""
     for name, usual in (("attention_method", "MLA"), ("zero_expert_type", "identity")):
         if (said := reader.word(name, usual)) != usual:
             raise reader.refuse(f"{name} {shortened(said)}")
@@ -27,15 +27,14 @@ def _longcat_flash(reader: ConfigReader) -> ModelSpec:
 
 
 def _drafts(reader: ConfigReader) -> int:
-    """Modules that draft: published weights have one (`model.mtp`), of attention and a dense MLP as the last of our
-    layers has, and files do not say so. Engines load it alone (vLLM's `longcat_flash_mtp`)."""
+    """Published weights have one module (`model.mtp`) like our last layer; files do not say so."""
     if (drafts := reader.count("num_nextn_predict_layers", 1)) > 1:
         raise reader.refuse(f"longcat_flash with {drafts} modules that draft (num_nextn_predict_layers)")
     return drafts
 
 
 def _layers(reader: ConfigReader) -> int:
-    """Published layers, each of two attentions; `num_hidden_layers` counts the latter in some files."""
+    """`num_hidden_layers` counts attentions, two a layer, in some files."""
     count = reader.size("num_layers")
     if (said := reader.size("num_hidden_layers", default=count)) not in {count, 2 * count}:
         raise reader.refuse(f"num_hidden_layers {said} beside num_layers {count}")

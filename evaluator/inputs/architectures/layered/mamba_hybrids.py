@@ -1,5 +1,4 @@
-"""Hybrids of Mamba2 and attention. Nemotron-H and Nemotron-3: layers of one block each, a state space, attention, an
-MLP or experts. Falcon-H1: attention and a state space side by side in every layer, behind one norm, and an MLP."""
+"""Hybrids of Mamba2 and attention: Nemotron-H and 3 one after the other, Falcon-H1 side by side in every layer."""
 
 from __future__ import annotations
 

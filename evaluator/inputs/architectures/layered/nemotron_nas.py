@@ -1,4 +1,4 @@
-"""Llama-Nemotron: Llama from which a search took blocks and widths, layer by layer."""
+"""Llama-Nemotron: Llama whose blocks and widths were searched layer by layer."""
 
 from __future__ import annotations
 

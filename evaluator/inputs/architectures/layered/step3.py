@@ -1,4 +1,4 @@
-"""Step-3.5 and 3.7: heads of another number in layers with a window, gates on heads, and modules that draft."""
+"""Step-3.5 and 3.7: window layers with another number of heads, gates on heads, and MTP."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _turned(reader: ConfigReader, meant: list[bool]) -> float | None:
 
 
 def _sliding_heads(reader: ConfigReader, full: GroupedQueryAttention) -> int:
-    """Query heads of layers with a window, which a file must say: published models have more there."""
+    """The file must say them: published models have more there."""
     own, other = reader.value("per_layer_config"), reader.value("attention_other_setting")
     said = next(iter(own.values()), {}) if isinstance(own, Mapping) else other
     stated = reader.count("num_sliding_attention_heads")
@@ -104,8 +104,7 @@ def _sliding_heads(reader: ConfigReader, full: GroupedQueryAttention) -> int:
 
 
 def _slides(reader: ConfigReader, total: int, drafts: int) -> list[bool]:
-    """Of every layer, whether it has a window, and of those that draft, where the file says it: behind the others, or
-    in a list of their own."""
+    """Draft layers come last in the list, or in a list of their own."""
     kinds, behind = reader.words("layer_types"), reader.words("mtp_layer_types")
     if len(kinds) == total and len(behind) == drafts:
         kinds = [*kinds, *behind]

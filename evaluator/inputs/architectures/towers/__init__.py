@@ -1,7 +1,6 @@
-"""Image encoders of config.json files and catalogued models, by the model_type of the whole. What is not understood is
-named, never guessed.
+"""Image encoders by the model_type of the whole model; what is not understood is named, never guessed.
 
-A module of this folder that has `TOWERS` (model_type -> reader) is found; nothing else lists them."""
+Modules here with `TOWERS` (model_type -> reader) are found by themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Read = Callable[[ConfigReader, Config, int], VisionTower]
 
 
 def tower_of(config: Config, where: str, text_width: int) -> VisionTower | str:
-    """The encoder of `vision_config`, or why it is not read: the language part is evaluated without it."""
+    """A text says why it is not read: the language part is then evaluated without it."""
     said, family = config.get("vision_config"), config.get("model_type")
     read = towers().get(str(family))
     if read is None:
@@ -63,7 +62,7 @@ def checked(value: Any, wanted: object, reader: ConfigReader, what: str) -> None
 
 
 def catalogued_tower(name: str, text_width: int) -> VisionTower | str | None:
-    """The encoder of a catalogued model, or why it is not read; None where the model has none."""
+    """None where the model has none, a text why it is not read."""
     entry = _entries().get(name)
     if entry is None:
         return None

@@ -15,7 +15,7 @@ DEEP = {"qwen3_vl", "qwen3_vl_moe"}  # whose language part reads inner states
 
 
 def _qwen3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
-    """Qwen3-VL and Qwen3.5: patches of two frames; of Qwen3-VL, the first language layers read inner states, too."""
+    """Patches of two frames. In Qwen3-VL the first language layers read inner states, too."""
     hidden, heads = reader.size("hidden_size"), reader.size("num_heads")
     require_ungated(reader, "hidden_act", default="gelu_pytorch_tanh", allowed=("gelu_pytorch_tanh", "gelu", "silu"))
     merged = reader.size("spatial_merge_size", default=2) ** 2
@@ -51,7 +51,7 @@ MOST_A_SIDE = 512
 
 
 def _moonvit(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
-    """MoonViT of Kimi-K2.5 to K2.7: patches at the image's own size, rotary in two dimensions."""
+    """Patches at the image's own size, rotary in two dimensions."""
     hidden = reader.size("vt_hidden_size", "hidden_size")
     heads = reader.size("vt_num_attention_heads", "num_attention_heads")
     rows, columns = (reader.size(f"init_pos_emb_{side}", f"pos_emb_{side}", default=64) for side in ("height", "width"))
@@ -91,7 +91,7 @@ MINIMAX_PIXELS = (4 * 28 * 28, 451_584)  # size of the image processor
 
 
 def _minimax_m3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
-    """MiniMax-M3: patches of two frames, each projected, then four of them joined."""
+    """Patches of two frames, each projected, then joined by four."""
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     require_ungated(reader, "hidden_act", default="gelu", allowed=("gelu",))
     checked(reader.word("position_embedding_type", "rope"), "rope", reader, "position_embedding_type")

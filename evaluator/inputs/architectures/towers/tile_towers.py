@@ -1,5 +1,4 @@
-"""Image encoders of images of set sizes: SigLIP of Gemma 3, Gemma 4's own with patches averaged behind it, tiles of
-Llama 4, and Step-3.7's view of the whole beside windows of it."""
+"""Image encoders with fixed image sizes: Gemma 3 and 4, Llama 4, Step-3.7."""
 
 from __future__ import annotations
 
@@ -91,7 +90,7 @@ MOST_TILES = 16  # of an image: max_patches of preprocessor_config.json
 
 
 def _llama4(reader: ConfigReader, _: Config, text_width: int) -> VisionTower:
-    """Tiles of one size with a class patch each, four patches joined behind it."""
+    """Tiles with a class patch each; four patches are joined."""
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     require_ungated(reader, "hidden_act", default="gelu", allowed=("gelu",))
     ratio = reader.share("pixel_shuffle_ratio", 0.5)
@@ -134,9 +133,9 @@ _RATIO = 8960 / 1536
 
 
 def _step(reader: ConfigReader, outer: Config, text_width: int) -> VisionTower:
-    """A perception encoder whose blocks are scaled before they are added, two convolutions behind it.
+    """Two convolutions come last.
 
-    Source: the classes of transformers 5.23 (step3p7), image processor included."""
+    Source: transformers 5.23 (step3p7), image processor included."""
     hidden = reader.size("width", "hidden_size", default=1536)
     heads = reader.size("heads", "num_attention_heads", default=16)
     ratio = reader.value("mlp_ratio", _RATIO)

@@ -1,1 +1,1 @@
-"""Benchmark clients, a module each: where a fact stands in what they write. One reader reads them all (declared)."""
+"""Benchmark clients: where facts stand in their files. One reader reads all (declared)."""

@@ -1,5 +1,4 @@
-"""AIPerf's exports: profile_export_aiperf.json, one block of statistics with its unit for each metric, the same as CSV,
-and sweep_aggregate/profile_export_aiperf_sweep.json, with a point for each combination of a sweep."""
+"""AIPerf's exports: profile_export_aiperf.json or .csv with units by metric, and profile_export_aiperf_sweep.json."""
 
 from __future__ import annotations
 
@@ -39,12 +38,12 @@ _CSV_NAME = re.compile(r"(?P<metric>.+?) \((?P<unit>[^)]+)\)$")
 
 
 def _told(document: Document) -> bool:
-    """TTFT is there for streamed answers alone."""
+    """Only streamed answers have TTFT."""
     return any("unit" in inner(document, name) for name in ("request_latency", "time_to_first_token"))
 
 
 def _settle(reading: Reading) -> None:
-    """Who answered, and on what, is not said; telemetry names the devices that it watched."""
+    """Server and device are not said; telemetry names watched devices."""
     facts, document = reading.facts, reading.document
     facts["mode"] = "aggregated"
     config = inner(document, "input_config")
@@ -54,7 +53,7 @@ def _settle(reading: Reading) -> None:
 
 
 def _load(config: Document, *names: str) -> float | None:
-    """A number of the profiling phase, or of `loadgen` before there were phases."""
+    """Of the profiling phase, or of `loadgen` before there were phases."""
     phases = config.get("phases")
     for phase in phases if isinstance(phases, list) else []:
         if isinstance(phase, dict) and "profiling" in (phase.get("name"), phase.get("kind")):
@@ -94,7 +93,7 @@ AIPERF = ResultFormat(
 
 
 def _settle_combination(reading: Reading) -> None:
-    """Names of metrics hold their statistic where a combination ran several times: their mean over runs is read."""
+    """Metric names hold the statistic where a combination ran several times; their mean is read."""
     facts, metrics = reading.facts, inner(reading.document, "metrics")
     facts["mode"] = "aggregated"
     parameters = inner(reading.document, "parameters")
@@ -135,12 +134,12 @@ AIPERF_SWEEP = ResultFormat(
 
 
 def is_aiperf_csv(text_: str) -> bool:
-    """Whether a CSV is such an export, of one run: its first column names metrics with their unit."""
+    """The first column names metrics with units."""
     return text_.lstrip().startswith("Metric,") and "(ms)" in text_
 
 
 def document_of_csv(text_: str) -> Document:
-    """The tables of a CSV export, which parts them by an empty line, as the JSON export has them."""
+    """Tables parted by empty lines, as in the JSON export."""
     document: dict[str, Any] = {}
     names: list[str] = []
     for row in csv.reader(io.StringIO(text_)):

@@ -1,4 +1,4 @@
-"""llm-d's Benchmark Report 0.2, in YAML or JSON, which it writes for six harnesses: every block states its units."""
+"""llm-d's Benchmark Report 0.2, for six harnesses: every block states its units."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _of_engines(reading: Reading, engines: Sequence[Document]) -> None:
 
 
 def _devices(engine: Document) -> int | None:
-    """Devices of all replicas; some reports count those of one."""
+    """Of all replicas; some reports count one's."""
     accelerator, replicas = inner(engine, "accelerator"), whole(engine, "replicas") or 1
     count, sizes = whole(accelerator, "count"), inner(accelerator, "parallelism")
     one = math.prod(whole(sizes, size) or 1 for size in ("tp", "pp", "dp"))

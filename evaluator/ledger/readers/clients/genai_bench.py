@@ -1,5 +1,4 @@
-"""genai-bench: one JSON for each number of users of an experiment, in seconds; experiment_metadata.json beside them
-says which server it was (beside)."""
+"""genai-bench: a JSON a concurrency, in seconds; experiment_metadata.json names the server (beside)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def _told(document: Document) -> bool:
 
 
 def _settle(reading: Reading) -> None:
-    """`num_concurrency` is the rate of a run whose requests arrive at one."""
+    """`num_concurrency` is the rate where requests arrive at one."""
     facts, run = reading.facts, inner(reading.document, _RUN)
     facts["mode"] = "aggregated"
     if run.get("iteration_type") == "request_rate" or run.get("arrival_requests_per_second"):

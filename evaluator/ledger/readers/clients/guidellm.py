@@ -1,4 +1,4 @@
-"""Reports of GuideLLM, whose layout moved: 0.3 and before, 0.4 to 0.6, and 0.7 (`metadata.version` 2)."""
+"""GuideLLM's reports: up to 0.3, 0.4 to 0.6, and 0.7 (`metadata.version` 2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _told(document: Document) -> bool:
 
 
 def layout_of(document: Document) -> Layout:
-    """Told by what is there: metadata came with 0.4's successors, `config.spec` with 0.7."""
+    """By what is there: metadata came after 0.4, `config.spec` with 0.7."""
     metadata = inner(document, "metadata")
     if number(metadata, "version") == 2 or "spec" in inner(document, "config"):
         return "from 0.7"
@@ -62,9 +62,9 @@ def _uninterpreted(metrics: Document, layout: Layout) -> Document:
 
 
 def _load(strategy: Document, metrics: Document) -> tuple[float | None, float | None]:
-    """(users, rate): streams of a concurrent run, 1 of a synchronous one, a rate where it was asked at one.
+    """(concurrency, rate): streams, 1 if synchronous, or the rate asked.
 
-    A run at a rate has a largest number in flight, which is no number of users."""
+    A run at a rate has a largest number in flight, which is no concurrency."""
     kind, rate = text(strategy, "kind", "type_"), number(strategy, "rate")
     if rate is not None and kind in _AT_A_RATE:
         return None, rate

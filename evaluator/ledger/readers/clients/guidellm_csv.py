@@ -1,6 +1,6 @@
-"""GuideLLM's CSV of benchmarks: three lines of header (group, field, statistic), then a line a benchmark.
+"""GuideLLM's CSV: three header lines (group, field, statistic), then a benchmark a line.
 
-It has what the JSON report has of rates, lengths and latencies, and is read as that (guidellm)."""
+Read as the JSON report (guidellm)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_guidellm_csv(text: str) -> bool:
 
 
 def documents_of_guidellm_csv(text: str) -> Iterator[tuple[int, Document | None]]:
-    """Each line with the report of its one benchmark; None where it has more or fewer cells than the header."""
+    """None where cells do not match the header."""
     reader = csv.reader(io.StringIO(text, newline=""))
     headers: list[Header] = []
     try:
@@ -95,7 +95,7 @@ def _document(headers: Sequence[Header], row: Sequence[str]) -> Document:
 
 
 def _strategy(kind: str | None, profile: Document) -> Document:
-    """How this benchmark was asked; a profile of several says only how all of them were."""
+    """A profile of several says only how all were asked."""
     own = {name: profile[name] for name in ("streams", "rate") if isinstance(profile.get(name), int | float)}
     return {"type_": kind, **own}
 

@@ -1,6 +1,6 @@
-"""inference-perf's stage_N_lifecycle_metrics.json: one stage of a load at a rate, in seconds.
+"""inference-perf's stage_N_lifecycle_metrics.json: a stage at a rate, in seconds.
 
-Who served it stands in the manifest beside it (beside)."""
+The manifest names its server (beside)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def _settle(reading: Reading) -> None:
 
 
 def time_of_tokens(reading: Reading) -> None:
-    """The time between tokens out of the whole request, where the file's own is of pieces of the stream.
+    """From the whole request, where the file's own is by pieces of the stream.
 
-    Servers send a piece with no text at the end, and some two pieces a token: the file's own is then too small."""
+    Servers send an empty last piece, and some two a token, so the file's own is too small."""
     metrics, answer = reading.metrics, reading.facts.get("output_length")
     ttft, tpot, e2e = (metrics.get(f"{name}_mean") for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms"))
     if not (ttft and tpot and e2e and answer and answer > 1.0):

@@ -1,5 +1,6 @@
-"""Rows of InferenceX (InferenceMAX before), as its utils/process_result.py makes them of vLLM's client: seconds, and
-rates for each device. vLLM's perf-eval writes the same row with `device` in place of `hw`."""
+"""InferenceX rows (InferenceMAX before) by utils/process_result.py: seconds, rates a device.
+
+vLLM's perf-eval writes them with `device` for `hw`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ def _told(document: Document) -> bool:
 
 
 def _settle(reading: Reading) -> None:
-    """Sizes of one side or of both, devices and rates; `intvty` is 1000 / TPOT and stays uninterpreted."""
+    """`intvty` is 1000 / TPOT and stays uninterpreted."""
     facts, document = reading.facts, reading.document
     disaggregated = _true(document, "disagg")
     split = disaggregated or _true(document, "is_multinode")
@@ -38,7 +39,7 @@ def _devices(reading: Reading, *, split: bool) -> int | None:
 
 
 def _rates(reading: Reading, devices: int | None, *, split: bool) -> None:
-    """Rates of the whole deployment. Output rates of disaggregated points are for each decode device."""
+    """Of the deployment. Disaggregated output rates are for each decode device."""
     document = reading.document
     total, output, among = number(document, "tput_per_gpu"), number(document, "output_tput_per_gpu"), devices
     if total is not None and devices is not None:
@@ -54,7 +55,7 @@ def _rates(reading: Reading, devices: int | None, *, split: bool) -> None:
 
 
 def _sizes(document: Document, side: str) -> dict[str, int | None]:
-    """Sizes of a side. With attention data parallelism `tp` devices hold as many replicas of attention."""
+    """With attention data parallelism `tp` devices hold as many attention replicas."""
     tp, ep = whole(document, f"{side}tp"), whole(document, f"{side}ep")
     attention = _true(document, f"{side}dp_attention")
     sizes = {

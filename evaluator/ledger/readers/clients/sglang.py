@@ -80,7 +80,7 @@ def _of_servers(reading: Reading, info: Document) -> None:
         facts["mode"] = None
         count = info.get("workers_count")
         reading.guessed.append(
-            f"{'several' if count is None else count} workers behind a router: sides apart, or replicas"
+            f"{'several' if count is None else count} workers behind a router: disaggregated, or replicas"
         )
 
 

@@ -1,4 +1,4 @@
-"""Results of `vllm bench serve` (vllm/benchmarks/serve.py), also as its parameter sweep merges options into them."""
+"""`vllm bench serve` (vllm/benchmarks/serve.py), also with options merged by its sweep."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FACTS: Mapping[str, str] = {
 
 
 def _settle(reading: Reading) -> None:
-    """The client knows neither device nor sizes; `openai` and its kin are protocols, and say nothing of who answers."""
+    """Device and sizes are unknown; `openai` is a protocol, not an engine."""
     facts, document = reading.facts, reading.document
     facts["mode"] = "aggregated"
     backend = facts.get("engine") or str(document.get("backend") or document.get("endpoint_type") or "")
@@ -55,7 +55,7 @@ def _settle(reading: Reading) -> None:
 
 
 def lengths_of_totals(reading: Reading) -> None:
-    """Mean lengths: totals over the requests that completed."""
+    """Totals over completed requests."""
     completed = number(reading.document, "completed")
     for name, field in (("input_length", "total_input_tokens"), ("output_length", "total_output_tokens")):
         total = number(reading.document, field)
@@ -77,7 +77,7 @@ def log_of_lists(reading: Reading) -> None:
 
 
 def _told(document: Document) -> bool:
-    """Whether vLLM's client wrote it; TTFT is no sign, as only streamed answers have it."""
+    """TTFT is no sign: only streamed answers have it."""
     return "request_throughput" in document and "completed" in document
 
 
