@@ -50,7 +50,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 def parse_numbers(text: str | None, option: str, kind: type[_Number]) -> tuple[_Number, ...] | None:
-    """`1,2,4`; empty: powers of two; None: not given."""
+    """`1,2,4` as numbers; an empty list stands for powers of two; None was not given."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Upgrades a store, checks it whole, and lays thinned files of its parts down: only rows that can win."""
+"""Brings a store to this program, checks it whole, and lays thinned files down beside its parts."""
 
 from __future__ import annotations
 

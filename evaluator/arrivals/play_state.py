@@ -1,7 +1,9 @@
-"""The common part of a simulation's replicas in Python: `play.c`, equal to the last digit.
+"""Rules, prices and every request of a play, which its replicas have in common.
 
-State changes only at arrivals, prompts and ends; equal decode steps between are one sum. Source:
-evaluator.serving.engine.schedule, which takes the same steps without a clock."""
+Beside them stands the longest time between two tokens of each request, of one replica. The play in Python does what
+`play.c` does, statement by statement, equal to the last digit: for machines without a compiler, and for tests. State
+changes only when a request arrives, prompts run, or an answer ends; equal decode steps between are one sum.
+Source: the scheduler of evaluator.serving.engine.schedule, which plays the same steps without a clock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Drafts, and keys and values outside the devices.
+"""Ways of serving that a workload asks for: drafts, and keys and values outside the devices.
 
-Drafts are the model's own layers, layers beside it, or whole models."""
+Drafts are a model's own layers, layers beside it, or whole models that draft for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The split of an instance, and client and launch options that change latencies."""
+"""How a model is served: the split over devices, who asks a server, and how it was started."""
 
 from __future__ import annotations
 

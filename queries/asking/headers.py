@@ -125,7 +125,7 @@ class Report:
 
     @property
     def public_names(self) -> frozenset[str]:
-        """Words of the SQL, its views among them."""
+        """Words of the SQL, among which are the views it is built on."""
         return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", without_comments(self.sql)))
 
 

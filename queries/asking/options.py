@@ -249,7 +249,8 @@ class ReportOptions:
     probes: tuple[str, ...] = ()  # why A B
     sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
     vary: tuple[str, ...] = option(
-        (), f"limits that sensitivity moves: one or two of {', '.join(_VARIED)}", variable="vary", variable_type="VARCHAR",
+        (), f"limits that sensitivity moves: one or two of {', '.join(_VARIED)}",
+        variable="vary", variable_type="VARCHAR",
         without=f"never NULL: {listed_limits()} (the reserve); its own limit is left out",
     )  # fmt: skip
     steps: int = option(

@@ -32,7 +32,7 @@ class Parted(NamedTuple):
 
 
 def parted(recorded: Recorded) -> Parted:
-    """Only statements that the report needs, from its end; replaced views are left out."""
+    """Only what the report reads, found from its end: a view that was made anew in between is left out."""
     read, tables, statements = _read(recorded.sql), [], list[str]()
     known = set[str]()
     for kind, name, text in reversed([*_made(recorded.statements)]):

@@ -107,7 +107,7 @@ class Grouping:
         self._by_base: dict[Base, list[int]] = defaultdict(list)
         for row, (base, _) in zip(rows, placed, strict=True):  # in the order of the rows, not of the phases
             if base not in self._by_base:
-                for service in joined(stated[base]):
+                for service in joined_services(stated[base]):
                     self._by_base[base].append(len(self.groups))
                     self.groups.append(Group(base=base, service=service, example=stated[base].get(service, row)))
         mine = {place: self._numbers_at(*place) for place in set(placed)}
@@ -139,7 +139,7 @@ class Grouping:
         return {name for name in SERVICE if len({service.get(name) for service in services}) > 1}
 
 
-def joined(stated: Iterable[Service]) -> list[Service]:
+def joined_services(stated: Iterable[Service]) -> list[Service]:
     """Largest compatible unions, in order of statement.
 
     {lengths 1}, {lengths 1, seats 8}, {lengths 1, seats 9}: the last two; the first belongs to both."""

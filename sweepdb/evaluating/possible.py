@@ -1,6 +1,6 @@
-"""Refuses, before anything is evaluated, what model, device or engine cannot do.
+"""Refuses requests beyond what a model, its devices or an engine can do, before anything is evaluated or stored.
 
-Adds pipeline stages where weights do not fit one node."""
+Where the weights of a model do not fit one node, a request looks at pipeline stages by itself."""
 
 from __future__ import annotations
 

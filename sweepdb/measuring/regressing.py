@@ -47,7 +47,8 @@ class Regression:
     def verdict(self) -> str:
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
-        said = f"{settings} setting{'' if settings == 1 else 's'}, {len(self.changes)} numbers compared: {count['worse']} surely worse"
+        said = f"{settings} setting{'' if settings == 1 else 's'}, {len(self.changes)} numbers compared: "
+        said += f"{count['worse']} surely worse"
         said += f", {count['better']} surely better"
         if count["unknown"]:
             said += f", {count['unknown']} unknown (no setting was run twice, so nothing says how runs spread)"

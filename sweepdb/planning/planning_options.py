@@ -83,8 +83,8 @@ class PlanOptions:
     rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
         None,
         "what ranks deployments: cost, rate, devices or latency; cost is USD an hour for a rate, else per token, and"
-        " latency e2e of `concurrency` users within `total_devices` [default: cost of a rate or of users where prices are stored,"
-        " else its devices; rate without either]",
+        " latency e2e of `concurrency` users within `total_devices` [default: cost of a rate or of users where prices"
+        " are stored, else its devices; rate without either]",
         check=one_of(*RANKINGS, meant=_MEANT),
         heading="Devices",
     )

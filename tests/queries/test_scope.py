@@ -13,7 +13,7 @@ from queries_stores import changed, mission_records, read_rows, write_sweep
 import queries
 from cli.render.answers import header_lines
 from queries.scope_list import stored_scopes
-from queries.scoping.groups import SERVICE, joined
+from queries.scoping.groups import SERVICE, joined_services
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -242,5 +242,5 @@ def test_joined_services_are_the_largest_sets_that_agree(stated):
         if agrees(chosen)
     }
     largest = {one for one in unions if not any(one < other for other in unions)}
-    assert set(joined(one_each)) == largest
-    assert len(joined(one_each)) == len(largest)
+    assert set(joined_services(one_each)) == largest
+    assert len(joined_services(one_each)) == len(largest)

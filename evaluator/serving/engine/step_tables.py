@@ -209,8 +209,8 @@ def exchanged_once(operators: Sequence[Operator]) -> tuple[Operator, ...]:
     They go in the experts' format where that is NVFP4, and come back as one sum from each device.
     Of R devices a token's k experts reach R (1 - (1 - 1/R)^k) under even routing; operators move k rows in 16 bits.
     DeepEP, which sends as often, took what this says: of 126 measured times on H100 half are within 18 %, 46 % with k
-    rows (H200: 16 and 45, B200: 30 and 28). Source: TensorRT-LLM's exchange after quantisation (`use_postquant_alltoall`,
-    tensorrt_llm/_torch/modules/fused_moe)."""
+    rows (H200: 16 and 45, B200: 30 and 28). Source: TensorRT-LLM's exchange after quantisation
+    (`use_postquant_alltoall`, tensorrt_llm/_torch/modules/fused_moe)."""
     narrow = any(one.weight_format == NVFP4 and one.experts is not None for one in operators)
     return tuple(
         replace(one, collective=_divided(one.collective, _parts(one, narrow=narrow)))
