@@ -58,7 +58,7 @@ def _init(cls: type[Any], *, frozen: bool) -> Callable[..., None]:
 
 
 def _compiled_init(cls: type[Any], *, frozen: bool) -> Callable[..., None]:
-    """What the standard library would write: a parameter a field, those by keyword last."""
+    """As the standard library writes it: a parameter a field, those by keyword last."""
     known: dict[str, object] = {"_put": object.__setattr__, "_lacking": MISSING}
     by_place: list[str] = []
     by_keyword: list[str] = []

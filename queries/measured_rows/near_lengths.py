@@ -49,7 +49,7 @@ def runs_meet(connection: duckdb.DuckDBPyConnection, keys: Sequence[str] | None 
 
 
 def counted_as(runs: Mapping[Lengths, int]) -> dict[Lengths, Lengths]:
-    """What counted lengths mean: whole ones near them, else the near ones that most runs have.
+    """Meaning of counted lengths: whole ones near them, else the near ones that most runs have.
 
     Whole lengths were asked for and mean themselves, as all do that are not among these."""
     if not any(map(_is_counted, runs)):

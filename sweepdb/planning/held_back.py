@@ -55,7 +55,7 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
 
 
 def of_usual_limits(plan: DeploymentPlan, best: Row) -> Iterator[str]:
-    """What wins within usual limits, where the best is slow since nobody gave any."""
+    """The winner within usual limits, where the best is slow since nobody gave any."""
     if plan.usual is None:
         return
     asked = {one.keyword for one, _ in plan.answer.question.limits.given}
