@@ -109,10 +109,24 @@ def _said_of(values: Sequence[float | None], levels: Iterable[_Level]) -> str | 
     return "no"
 
 
-class Judged:
-    """An answer with a column beside each that names probes; comparisons are worked out once a subject.
+def with_holds(
+    answer: Answer,
+    predicted: Mapping[str, Predicted],
+    subjects: Mapping[str, Subject],
+    factors: Callable[[Subject, float], Factors],
+    own: Callable[[str, Predicted], str | None] | None,
+) -> Answer:
+    """Adds a column beside each that names probes.
 
     `predicted` is by probe, `subjects` by the scenario part of its name; `own` has words from own runs."""
+    said = _Said(answer, predicted, subjects, factors, own)
+    columns, rows = said.added(answer.columns, answer.rows)
+    nearest_columns, nearest = said.added(answer.nearest_columns, answer.nearest)
+    return replace(answer, columns=columns, rows=rows, nearest_columns=nearest_columns, nearest=nearest)
+
+
+class _Said:
+    """Works out comparisons once a subject."""
 
     def __init__(
         self,
@@ -122,18 +136,13 @@ class Judged:
         factors: Callable[[Subject, float], Factors],
         own: Callable[[str, Predicted], str | None] | None,
     ) -> None:
-        self._answer, self._own = answer, own
+        self._own = own
         self._limits = answer.question.limits
         self._predicted, self._subjects, self._factors = predicted, subjects, factors
         self._crossing = {one.probe for one in answer.ttft_intervals if one.parted_by(self._limits.ttft_ms)}
         self._levels: dict[tuple[int, bool], tuple[_Level, ...]] = {}  # by the subject's identity: hashing is slow
 
-    def answer(self) -> Answer:
-        columns, rows = self._added(self._answer.columns, self._answer.rows)
-        nearest_columns, nearest = self._added(self._answer.nearest_columns, self._answer.nearest)
-        return replace(self._answer, columns=columns, rows=rows, nearest_columns=nearest_columns, nearest=nearest)
-
-    def _added(
+    def added(
         self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
     ) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
         named = [name for name in HELD if name in columns]

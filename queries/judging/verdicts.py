@@ -14,7 +14,7 @@ from queries.asking.limits import predicted_limits
 from queries.asking.question import Answer, Question
 from queries.errors.basis import BASIS, DATA_SHEET, MEASURED, basis_of
 from queries.errors.expected import Subject
-from queries.judging.confidence import HELD, Factors, Judged, Predicted, is_measured, number_or_none
+from queries.judging.confidence import HELD, Factors, Predicted, is_measured, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.learned import MEASURED as OWN
@@ -69,7 +69,7 @@ def with_expected_errors(  # noqa: PLR0917  what a session holds, one of each
     def factors(subject: Subject, probability: float) -> Factors:
         return errors.factors(subject, probability, answer.question.limits.servers)
 
-    return Judged(answer, predicted, {one.key: one.subject for one in found}, factors, held).answer()
+    return with_holds(answer, predicted, {one.key: one.subject for one in found}, factors, held)
 
 
 def _with_basis(answer: Answer, found: Iterable[StoredSubject]) -> Answer:
