@@ -107,7 +107,7 @@ def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, Opera
     """Only missing ones; a failure does not end the others."""
     started = time.process_time()
     asked = [
-        (item, AskedSizes(item.scenario, _sets(item, operators), first, last))
+        (item, AskedSizes(item.scenario, {trace: operators[key] for trace, key in item.operators.items()}, first, last))
         for item in items
         for first, last in item.missing
     ]
@@ -120,10 +120,6 @@ def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, Opera
             blocks.append(_shard_block(item, block))
     made = tuple(block for block in blocks if block.scenario_id not in failures)
     return EvaluatedShard(blocks=made, failures=failures, cpu_s=time.process_time() - started)
-
-
-def _sets(item: ShardScenario, operators: Mapping[str, OperatorSet]) -> dict[str, OperatorSet]:
-    return {trace: operators[key] for trace, key in item.operators.items()}
 
 
 def _shard_block(item: ShardScenario, block: ProbeBlock) -> ShardBlock:

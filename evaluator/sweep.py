@@ -325,7 +325,7 @@ class SweepRunner:
             seal_held(self.store, self.held)
         for item, ref, block in blocks:
             if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
-                record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))
+                record_interval(self.store, self.sweep_id, ref.id, item.interval[0], int(block.batch_size[-1]))
         self._say()
 
     def _say(self) -> None:
@@ -343,10 +343,6 @@ def _prepared(item: ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | 
 def _block_record(item: ReadyScenario, block: ProbeBlock) -> BlockRecord:
     composition = composition_of(item.planned.scenario, block.batch_size)
     return BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
-
-
-def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
-    return interval[0], int(block.batch_size[-1])
 
 
 _Item = TypeVar("_Item")

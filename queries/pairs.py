@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queries.errors.spreads import OTHERS, WHOSE
-from queries.judging.confidence import MODES, ratio_at
+from queries.judging.confidence import ratio_at
+from queries.judging.subjects import SERVING
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
@@ -54,13 +55,13 @@ def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
         read = None if surely is None else _Read(best=_winner(sure.get(group, {})))
         if len(modes) < 2:
             (only,) = modes
-            yield f"{MODES[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
+            yield f"{SERVING[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
             continue
         winner, gain = _winner(modes) or ("", 0.0)
         other = "aggregated" if winner == "pd" else "pd"
         found = {phase: _median(_of_phase(answer.expected_error, phase)) for phase in _ERRORS}
         yield (
-            f"{MODES[winner]} carries {gain:.2f} x the requests/s per device of {MODES[other].lower()}{where}:"
+            f"{SERVING[winner]} carries {gain:.2f} x the requests/s per device of {SERVING[other].lower()}{where}:"
             f" {judged(gain, found)}{_at_limits(winner, read)}"
         )
 
@@ -112,7 +113,7 @@ def _at_limits(winner: str, read: _Read | None) -> str:
     name, gain = read.best
     if name != winner:
         how = "alone satisfies them" if gain is None else f"carries {gain:.2f} x"
-        return f"; {at} {MODES[name].lower()} {how}, which leaves it open"
+        return f"; {at} {SERVING[name].lower()} {how}, which leaves it open"
     return f"; {at} it alone satisfies them" if gain is None else f"; {at} it carries {gain:.2f} x"
 
 

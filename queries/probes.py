@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from queries.connect import StoreConnection
@@ -65,3 +67,24 @@ def find_scenario(location: StoreLocation, start: str) -> int:
     if len(rows) > 1:
         raise InputError(f"{start!r} is the start of several scenarios; give more digits: {rows[0].key}, {rows[1].key}")
     return rows[0].id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPoints:
+    """Comparisons, and the statement that found them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    sql: str
+
+
+def measured_points(location: StoreLocation) -> MeasuredPoints:
+    with StoreConnection(location) as connection:
+        cursor = connection.execute(_statement())
+        columns = tuple(str(item[0]) for item in cursor.description or ())
+        return MeasuredPoints(columns=columns, rows=tuple(cursor.fetchall()), sql=_statement())
+
+
+@cache
+def _statement() -> str:
+    return Path(__file__).with_name("measured.sql").read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ def written_whole(path: Path) -> Iterator[Path]:
                 yield temporary
         else:
             refuse_special(path)
-            with _replaced(_behind_links(path)) as temporary:
+            with _replaced(path.resolve() if path.is_symlink() else path) as temporary:
                 yield temporary
     except BrokenPipeError:
         raise  # the reader has seen enough, as of standard output
@@ -149,10 +149,6 @@ def _descriptor(path: Path) -> int | None:
             break
         place = place.parent / place.readlink()
     return None
-
-
-def _behind_links(path: Path) -> Path:
-    return path.resolve() if path.is_symlink() else path
 
 
 def number_of(error: Exception) -> int | None:

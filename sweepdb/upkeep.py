@@ -73,7 +73,7 @@ _COLUMNS = ", ".join(f"f.{name}" for name in ("scenario_id", "batch_size", *(col
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinReport:
-    """Thinned files that were written; of all parts, the probes, those that can win, and the bytes of their files."""
+    """Files written; over all parts probes, winners and bytes."""
 
     written: int
     probes: int
@@ -87,7 +87,7 @@ class _Range(NamedTuple):
 
 
 def thin_parts(location: StoreLocation) -> ThinReport:
-    """Write the thinned file of every part that has none by the rules of now; others stay as they are."""
+    """For parts without one by today's rules."""
     with read_transaction(location) as transaction:
         right = {
             row.part_id: row
@@ -121,7 +121,7 @@ def thin_parts(location: StoreLocation) -> ThinReport:
 def winners_of(
     location: StoreLocation, scratch: Path, part: PartRow
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-    """A DuckDB and the SQL of the rows of a part that can win, in the order they have there."""
+    """A DuckDB and SQL for them, in order."""
     checked_path(location, part)
     with in_memory(_MEMORY, scratch / ".thinning") as connection, read_transaction(location) as transaction:
         ranges = tuple(
@@ -156,7 +156,7 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
 
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
-    """Thinned files that hold other rows than can win. Those by rules of before hold more, or are not read."""
+    """Wrong rows. Older rules hold more, or are not read."""
     from store.reading import duckdb
 
     with read_transaction(location) as transaction:

@@ -16,7 +16,7 @@ from queries.connect import connect
 from store.parts import compact_parts, part_shelf
 from store.schema.tables import MEASURES
 from store.upkeep import check_store
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import Workers
 
 NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
 ROWS = f"SELECT {NAMES} FROM raw.stored_probe ORDER BY scenario, batch_size"

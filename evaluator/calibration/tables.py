@@ -200,7 +200,7 @@ def _read(path: Path) -> KernelTable:
         column = found[name]
         if name in _WORDS:
             words[name] = np.ma.filled(column.astype(np.str_), "")
-        elif _is_numeric(column):
+        elif column.dtype.kind in "iuf":
             numbers[name] = np.ma.filled(column.astype(np.float64), np.nan)
         else:
             raise InputError(
@@ -218,10 +218,6 @@ _POSITIVE = {
     "m", "n", "k", "batch", "heads", "kv_heads", "head_dim", "tokens", "hidden", "inter", "topk", "experts", "tp", "ep",
     "ngpus", "message_bytes", "ep_size", "moved_bytes",
 }  # fmt: skip
-
-
-def _is_numeric(column: npt.NDArray[Any]) -> bool:
-    return bool(column.dtype.kind in "iuf")
 
 
 def _meaning(kind: str, name: str) -> str:

@@ -328,7 +328,9 @@ _Made = TypeVar("_Made")
 
 
 class SameObjects(Generic[_Objects, _Made]):
-    """A pure function of objects that are told apart by identity. They are held, so that no other gets their place."""
+    """Memoises by identity: hashing frozen operators and models costs more than what is made of them.
+
+    Objects are held, so that no other gets their address."""
 
     def __init__(self, make: Callable[_Objects, _Made], *, most: int = 512) -> None:
         self._make = make

@@ -17,11 +17,9 @@ from store.schema import Convention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One quantisation of a linear (or expert) by name.
+    """`compute` is a device dtype: bf16, fp16, int8, fp8, fp4. `weight_bits` excludes scales.
 
-    `compute` is a dtype name of a device profile: bf16, fp16, int8, fp8, fp4. `weight_bits` includes no scales;
-    `scale_bits_per_weight` are the scales' share. `activation_bits` below 16 means activations are quantised before the
-    product; `dynamic` means their scales are computed on the fly."""
+    `activation_bits` below 16: activations are quantised first; `dynamic`: with scales computed on the fly."""
 
     name: str
     compute: str
@@ -34,10 +32,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """The formats that one scenario computes in, by part; `attention` is the KV cache's.
-
-    `linear` is that of dense MLPs and shared experts, and of `mixers`, the products of what mixes tokens, unless they
-    have their own. `drafts` is that of layers that draft."""
+    """`linear` covers dense MLPs and shared experts, and `mixers` without their own; `attention` is the KV cache's."""
 
     linear: str = "BF16"
     experts: str | None = None  # None: as linear

@@ -9,13 +9,11 @@ from store.schema import PlanRecord
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class Plan(PlanRecord):
-    """Parallel sizes of one instance as steps read them; dense models have ep, moe_tp and moe_dp at 1.
+    """Dense models have ep, moe_tp and moe_dp at 1.
 
-    Of the tp devices of a group, `dcp` that would hold the same keys hold a share of the tokens each. Experts have
-    `redundant_experts` copies in a layer beside them, by which their load is evened out. The new tokens of prompts are
-    divided among `pcp` groups of tp devices, which all hold every key; they decode the same tokens. With 2
-    `micro_batches` one half of a step's batch exchanges rows of experts while the other computes. `encoder_devices`
-    hold the image encoder alone, and encode for the instance beside them, which has none then."""
+    `dcp` of a group's tp devices share its tokens. `redundant_experts` even out a layer's load. `pcp` groups of tp
+    devices divide a prompt; all hold every key and decode the same tokens. With 2 `micro_batches` half of a batch
+    exchanges expert rows while the other computes. `encoder_devices` hold the image encoder alone."""
 
     tp: int = 1
     pp: int = 1

@@ -49,16 +49,12 @@ def evaluate_many(asked: Sequence[AskedSizes]) -> Iterator[ProbeBlock | Exceptio
 
 
 def _evaluated(group: Sequence[AskedSizes]) -> Sequence[ProbeBlock | Exception]:
-    block = _tried(_evaluated_together, group) if len(group) > 1 else None
+    block = _tried(lambda group: evaluate_run(_side_by_side(group)), group) if len(group) > 1 else None
     if isinstance(block, ProbeBlock):
         return [block.rows(part) for part in _slices(group)]
     alone = [_tried(_alone, one) for one in group]
     _tell(block, alone)
     return alone
-
-
-def _evaluated_together(group: Sequence[AskedSizes]) -> ProbeBlock:
-    return evaluate_run(_side_by_side(group))
 
 
 def _alone(one: AskedSizes) -> ProbeBlock:
@@ -128,17 +124,13 @@ def _most(scenario: Scenario, ceiling: int | None) -> int:
 
 def _ranges(group: Sequence[tuple[int, AskedSizes, int]]) -> Sequence[BatchRange | Exception]:
     asked = [one for _, one, _ in group]
-    fitting = _tried(_fitting_together, asked) if len(group) > 1 else None
+    fitting = _tried(lambda group: fitting_of(_side_by_side(group)), asked) if len(group) > 1 else None
     if isinstance(fitting, np.ndarray):
         parts = zip(group, _slices(asked), strict=True)
         return [_tried(_range, one, most, fitting[part]) for (_, one, most), part in parts]
     alone = [_tried(_range, one, most, None) for _, one, most in group]
     _tell(fitting, alone)
     return alone
-
-
-def _fitting_together(group: Sequence[AskedSizes]) -> NDArray[np.bool_]:
-    return fitting_of(_side_by_side(group))
 
 
 def _range(one: AskedSizes, most: int, fits: NDArray[np.bool_] | None) -> BatchRange:

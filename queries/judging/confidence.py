@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from queries.asking.question import Answer
 
 SURE, EVEN = 0.9, 0.5  # probabilities from which a row holds: yes, and likely
-MODES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
 HELD = {"probe": "holds", "prefill_probe": "prefill_holds", "decode_probe": "decode_holds"}
 # In rows of pairs each side is judged by what the pair has of its metrics, such as a wait for its queue.
 _SIDES = {"prefill_probe": "prefill", "decode_probe": "decode"}

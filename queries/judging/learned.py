@@ -338,7 +338,7 @@ _TPOT = "tpot_exclusive_ms"
 
 
 def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[int]) -> Answer:
-    """An answer with what runs at rates say, and notes of runs that say nothing and of failed starts."""
+    """Also of runs that say nothing, and of failed starts."""
     if runs.at_rates is not None:
         answer = _with_runs_at_rates(answer, runs.at_rates)
     failed = failed_notes(answer, runs.failed(scenarios))
@@ -346,7 +346,7 @@ def with_notes_of_runs(answer: Answer, runs: SessionRuns, scenarios: Iterable[in
 
 
 def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
-    """An answer that says how each row stands to runs at rates, and in its header what they changed."""
+    """How rows stand to runs, and what runs changed."""
     answer = replace(answer, notes=(*answer.notes, *silent_notes(lessons.unpredicted)))
     by_key = {one.scenario[:KEY_LENGTH]: one for one in lessons.steps.values()}
     places = [place for place, name in enumerate(answer.columns) if name == "scenario"]

@@ -8,7 +8,7 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.judging.confidence import MODES
+from queries.judging.subjects import SERVING
 
 if TYPE_CHECKING:
     import duckdb
@@ -122,13 +122,13 @@ def goodput_verdicts(answer: Answer) -> Iterator[str]:
         where = f" ({answer.scope[number]})" if len(groups) > 1 and number < len(answer.scope) else ""
         if len(modes) < 2:
             (only,) = modes
-            yield f"{MODES[str(only)]} alone carries requests within the limits{where}"
+            yield f"{SERVING[str(only)]} alone carries requests within the limits{where}"
             continue
         gain = _number(modes["pd"]["system_goodput"]) / _number(modes["aggregated"]["system_goodput"])
         winner, other = ("pd", "aggregated") if gain >= 1 else ("aggregated", "pd")
         yield (
-            f"{MODES[winner]} carries {max(gain, 1 / gain):.2f} x the requests/s within the limits of"
-            f" {MODES[other].lower()}{where}: {_in_spite(modes, winner)}"
+            f"{SERVING[winner]} carries {max(gain, 1 / gain):.2f} x the requests/s within the limits of"
+            f" {SERVING[other].lower()}{where}: {_in_spite(modes, winner)}"
         )
 
 

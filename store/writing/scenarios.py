@@ -16,7 +16,6 @@ from store.records import (
     SubjectRecord,
     WorkloadRecord,
 )
-from store.schema.plan_columns import PlanRecord
 from store.schema.sql_tables import (
     BLOCK,
     DEVICE,
@@ -201,7 +200,7 @@ def _subject_ids(
     formats = {item.precision.key: item.precision for item in subjects}
     precisions = dimensions.ids(PRECISION, {key: TABLES["precision"].row_of(one) for key, one in formats.items()})
     # By identity: records of one sweep share their plans, and a plan's key is all of its columns.
-    keys = {id(item.plan): (_plan_key(item.plan), item.plan) for item in subjects}
+    keys = {id(item.plan): (tuple(getattr(item.plan, name) for name in _PLAN_COLUMNS), item.plan) for item in subjects}
     plans = dimensions.ids(PLAN, {key: TABLES["plan"].row_of(plan) for key, plan in keys.values()}, _PLAN_COLUMNS)
     workloads = put_workload_rows(dimensions, connection, (item.workload for item in subjects))
     rows: dict[Hashable, Row] = {
@@ -284,7 +283,3 @@ def _interval(sweep_id: int, scenario_id: int, first: int, last: int) -> Row:
         "first_batch_size": first,
         "last_batch_size": last,
     }
-
-
-def _plan_key(record: PlanRecord) -> tuple[int, ...]:
-    return tuple(getattr(record, name) for name in _PLAN_COLUMNS)

@@ -132,15 +132,15 @@ def node_bytes(device: DeviceProfile) -> float:
 
 
 def staged_by_itself(part: SweepRequest) -> SweepRequest:
-    """A product as it is evaluated: with stages where an engine serves it and nobody said how devices are split."""
+    """Where an engine serves and no split was given."""
     named = any(getattr(part.search, sizes) is not None for sizes in ("pp_sizes", *_SPLITS))
     return part if named or part.serving_model == FORMULAS or part.convention == "upstream" else with_stages(part)[0]
 
 
 def with_stages(part: SweepRequest, *, crossing: bool = False) -> tuple[SweepRequest, str | None]:
-    """A product with pipeline stages across nodes where its weights do not fit one, or why its engine refuses them.
+    """Stages across nodes, or why the engine refuses them.
 
-    `crossing`: plans that cross nodes are worth comparing with stages anyhow."""
+    `crossing`: plans that cross nodes are compared with stages anyhow."""
     largest = max((size for phase in part.phases for size in part.instance_sizes(phase)), default=1)
     nodes = max(largest // device.grid[-1] for device in part.devices)
     if nodes < 2 or not (crossing or _exceeds_nodes(part)):
@@ -161,7 +161,7 @@ def _exceeds_nodes(part: SweepRequest) -> bool:
 
 
 def _refused(staged: SweepRequest) -> str | None:
-    """Why the engine serves no stages of a product; None where it serves all. Each workload and number counts once."""
+    """None where all is served. Each workload and number counts once."""
     kinds = {
         (one.workload, one.plan.pp): one
         for planned in planned_scenarios(staged)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.own_runs.named_servers import server_of
     from sweepdb.own_runs.of_a_row import OwnRunsOfARow, own_runs_of_a_row, taught_of
-    from sweepdb.own_runs.points import group_of, plan_name, point_or_reason, points_of_records
+    from sweepdb.own_runs.points import group_of, plan_name, point_or_reason, points_of_records, server_of
     from sweepdb.own_runs.reading import own_points, read_own_points
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Usual(NamedTuple):
-    """Minutes, replicas, and the share of requests within the limits."""
+    """Minutes, replicas, and attainment."""
 
     attainment: float = 0.95
     start_up: int = 5

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from queries.asking import Question, shown
-from queries.measured import measured_points
-from queries.probes import find_probe
+from queries.probes import find_probe, measured_points
 from store.errors import InputError, NothingFits
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from sweepdb.working.comparing import comparing_by, replaying_by
     from sweepdb.working.coordinating import run_on_workers
     from sweepdb.working.dask_engine import serve_worker
-    from sweepdb.working.workers_option import Workers, parse_workers
+    from sweepdb.working.tasks import Workers, parse_workers
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -39,7 +39,7 @@ from sweepdb.working.coordinating import engine_of
 from sweepdb.working.tasks import MOST_ATTEMPTS, EngineLostError, ShardEngine, ShardOutcome, ShardTask, ended_shards
 
 if TYPE_CHECKING:
-    from sweepdb.working.workers_option import Workers
+    from sweepdb.working.tasks import Workers
 
 
 Progress = Callable[[int, int], None]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from evaluator.arrivals import ArrivalRequest
     from store.opening import Store
     from sweepdb.working.playing import Plays
-    from sweepdb.working.workers_option import Workers
+    from sweepdb.working.tasks import Workers
 
 
 @dataclass(frozen=True, slots=True)

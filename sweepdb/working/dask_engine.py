@@ -13,8 +13,7 @@ from typing import Any
 
 from store.errors import StoreError
 from sweepdb.working.process_engine import IMPORTED_ONCE, PRELOADED
-from sweepdb.working.tasks import EngineLostError, Result, ShardTask, Work, run_shard
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import EngineLostError, Result, ShardTask, Work, Workers, run_shard
 
 _LOOKED_AGAIN_S = 2.0
 _LOST_AFTER_S = 15.0

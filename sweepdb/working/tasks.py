@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.shards import ShardScenario, evaluate_shard
+from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.opening import open_store
 from store.parts import PartFile, Registered, ShardBlock, register_part, write_part
 from store.placing import shelf_at
@@ -15,6 +18,7 @@ from store.placing import shelf_at
 if TYPE_CHECKING:
     from evaluator.ledger import MeasuredLog, PlayedLog
     from sweepdb.working.playing import Played, Plays
+
 
 MOST_ATTEMPTS = 3
 
@@ -151,3 +155,29 @@ def _played(task: ShardTask, plays: Plays) -> tuple[Played, int | None]:
     with open_store(task.store_url) as store:
         added = store_loads(store, task.sweep_id, plays.asked, played.loads)
     return played.stored(), added
+
+
+FORMS = "dask://HOST:PORT, dask:N, processes:N or shard:I/M"
+_MOST = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """A Dask scheduler, N workers here, or a share of an array."""
+
+    kind: Literal["scheduler", "dask", "processes", "share"]
+    address: str = ""
+    count: int = 1
+    share: int = 0  # from 0, of `count`
+
+
+def parse_workers(text: str) -> Workers:
+    if re.fullmatch(r"dask://[^/\s]+:\d+", text):
+        return Workers(kind="scheduler", address=f"tcp://{text.removeprefix('dask://')}")
+    if (match := re.fullmatch(r"(dask|processes):(\d+)", text)) and 1 <= int(match[2]) <= _MOST:
+        return Workers(kind="dask" if match[1] == "dask" else "processes", count=int(match[2]))
+    if (match := re.fullmatch(r"shard:(\d+)/(\d+)", text)) and 1 <= int(match[1]) <= int(match[2]):
+        return Workers(kind="share", share=int(match[1]) - 1, count=int(match[2]))
+    raise InputError(
+        f"`workers` must be {FORMS}, not {text!r}", hint="such as `workers=dask:4`, or `workers=shard:1/8`"
+    )

@@ -23,8 +23,7 @@ from evaluator.request import SweepRequest
 from store.opening import open_store
 from sweepdb.working import run_on_workers
 from sweepdb.working.process_engine import InlineEngine
-from sweepdb.working.tasks import ShardOutcome, ShardTask, run_shard
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import ShardOutcome, ShardTask, Workers, run_shard
 
 SHARDS = 8
 ALONE = Workers(kind="share")

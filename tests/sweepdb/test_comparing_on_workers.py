@@ -20,8 +20,7 @@ from store.errors import EvaluationError, StoreError
 from sweepdb.measuring.validating import compare
 from sweepdb.working.comparing import comparing_by, evaluated_on
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
-from sweepdb.working.tasks import EngineLostError, run_shard
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import EngineLostError, Workers, run_shard
 
 HEADER = "model,device,engine,precision,input_length,output_length,concurrency,tp,pp,ttft_ms,tpot_exclusive_ms"
 SQL = """

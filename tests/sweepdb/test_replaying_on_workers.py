@@ -16,8 +16,7 @@ from store.loads import MeasuredRequests
 from sweepdb.measuring.log_scoring import replays
 from sweepdb.working.comparing import replayed_on, replaying_by
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
-from sweepdb.working.tasks import EngineLostError, run_shard
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import EngineLostError, Workers, run_shard
 
 HEADER = "model,device,engine,precision,input_length,output_length,concurrency,tp,pp,ttft_ms,tpot_exclusive_ms"
 POINTS = [f"Qwen/Qwen3-8B,h100_sxm,vllm,bf16,{length},32,4,1,1,30,8" for length in (512, 1024, 2048)]

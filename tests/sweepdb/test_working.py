@@ -26,8 +26,7 @@ from store.sweep_list import list_sweeps
 from store.upkeep import check_store
 from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import IMPORTED_ONCE, InlineEngine, ProcessEngine
-from sweepdb.working.tasks import EngineLostError, run_shard
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import EngineLostError, Workers, run_shard
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from store.upkeep import check_store
 from sweepdb.working import run_on_workers
 from sweepdb.working.dask_engine import DaskEngine
 from sweepdb.working.process_engine import ProcessEngine
-from sweepdb.working.workers_option import Workers
+from sweepdb.working.tasks import Workers
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.survival, pytest.mark.filterwarnings("ignore")]

@@ -18,7 +18,7 @@ from queries_stores import mission_records, write_sweep
 from web_client import send
 
 from queries.asking import asked_reports, keywords_of
-from queries.measured import MeasuredPoints
+from queries.probes import MeasuredPoints
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
