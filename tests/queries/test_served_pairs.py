@@ -314,7 +314,10 @@ def answered_as(notebook, modes):
                 {"aggregated": 1.5, "pd": 1.2},
                 "; with limits kept at 80 % aggregated serving carries 1.25 x, which leaves it open",
             ),
-            ({"aggregated": 1.0}, "; with limits kept at 80 % aggregated serving alone satisfies them, which leaves it open"),
+            (
+                {"aggregated": 1.0},
+                "; with limits kept at 80 % aggregated serving alone satisfies them, which leaves it open",
+            ),
             ({}, "; with limits kept at 80 % neither satisfies them, which leaves it open"),
             (None, "do not change which is better"),
         ],
