@@ -147,7 +147,7 @@ class Process:
 
     @cached_property
     def _alone(self) -> npt.NDArray[np.bool_]:
-        """Runs so far from all others that they speak of their own setting alone; at most a third.
+        """Runs so far from all others that they speak of their own setting alone: a third at most.
 
         A server beyond its cache measured 94 times its predicted TTFT: it says nothing of how others serve."""
         alone = np.zeros(len(self.runs), dtype=np.bool_)
@@ -181,7 +181,7 @@ class Process:
         return float(self._values @ self._solved[1])
 
     def _kernel(self, settings: Sequence[Setting]) -> FloatArray:
-        """The common part of settings before any run: [one, other, 2, 2]."""
+        """The covariance of settings before any run: [one, other, 2, 2]."""
         alike, same = self._alike(settings, settings)
         common, shape, own = self._parts
         alone = same & self._alone_at(self._alike(settings, self._settings)[1])[:, None]
