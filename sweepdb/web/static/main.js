@@ -64,7 +64,7 @@ async function start() {
   const [, title, page] = PAGES.find(([path]) => path === here) ?? PAGES[0];
   document.title = `${title} - sweepdb`;
   fill(document.getElementById("nav"), PAGES.map(([path, name]) => h("a", { href: `/${path}${kept(path)}`, "aria-current": path === here ? "page" : null }, name)));
-  document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }); // a narrow screen shows a few
+  centre(document.getElementById("nav")); // a narrow screen shows a few
   const main = document.getElementById("main");
   get("state").then((told) => { Object.assign(document.getElementById("store"), { textContent: told.store, title: told.store }); }).catch(() => null);
   try {
@@ -73,6 +73,12 @@ async function start() {
     fill(main, failure(error));
     document.body.dataset.seq = String(Number(document.body.dataset.seq) + 1);
   }
+}
+
+// Not by scrollIntoView: some browsers begin a Tab there.
+function centre(nav) {
+  const current = nav.querySelector("[aria-current]")?.getBoundingClientRect(), all = nav.getBoundingClientRect();
+  if (current) nav.scrollLeft += current.left + current.width / 2 - all.left - all.width / 2;
 }
 
 // The model and what else narrows rows down go along to another page.
