@@ -55,7 +55,6 @@ from store.records import MeasurementRecord
 HANDOVERS = tuple(float(value) for value in range(0, 301, 10))  # milliseconds
 LEAST_PAIRS = 3  # of device and model: without any one of them two are left
 FIRST_TOKEN = "ttft_ms"  # noqa: S105  a column
-OWN_TIME = "request_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +134,6 @@ def _errors(record: MeasurementRecord, deployment: Deployment, asked: Asked, pro
 
 POINTS_A_PAIR = 60  # that a pair counts for at most, however often it was measured
 LEAST_POINTS = 8
-# Of a replica. Where prompts go first, first tokens of more users wait for each other: no time of a request's own.
-FEW_USERS = 4
 HEAD = "# Numbers under `profile` and `held_out` are written by python -m tools.engines, which keeps the rest.\n"
 
 
@@ -222,11 +219,7 @@ def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
     server identify all."""
     if not points or not engine.fitted:
         return engine.unfitted
-    fitted_to = [one.point for one in points]
-    if engine.profile.admission == "prefill_first" and engine.fitted == (OWN_TIME,):
-        few = [one for one in fitted_to if one.deployment.users_of_replica <= FEW_USERS]
-        fitted_to = few if len(few) >= LEAST_POINTS else fitted_to
-    fit = fit_engine(fitted_to, engine.unfitted, names=engine.fitted)
+    fit = fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
     if not fit.converged:
         raise InputError(
             f"{engine.profile.name}: the fit to {len(points)} points still moved after {fit.rounds} rounds"
