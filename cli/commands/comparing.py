@@ -192,9 +192,8 @@ def _trend(model: str | None, device: str | None, format_: str, output: Path | N
             say(f"settings of {shared}")
     else:
         write_rows(Trend._fields, found, format_, output)
-    say(
-        f"{counted(len(found), 'step')}; a step is a level that holds for three days or more, and is larger than chance makes one"
-    )
+    steps = counted(len(found), "step")
+    say(f"{steps}; a step is a level that holds for three days or more, and is larger than chance makes one")
     return 0
 
 
