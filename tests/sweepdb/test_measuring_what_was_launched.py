@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from client_files import VLLM
+from conftest_cli import sweepdb as typed
 from launched_rows import fill, rows_of
 
 import sweepdb
@@ -71,10 +72,8 @@ def test_experts_in_a_format_of_their_own_are_measured_rows_beside_predicted_one
     result = {name: value for name, value in VLLM.items() if name not in {"device", "tensor_parallel_size", "model_id"}}
     (tmp_path / "run" / "results" / "run.json").write_text(json.dumps(result), encoding="utf-8")
     import_measurements([tmp_path / "run"], store)
-    with sweepdb.open(store) as opened:
-        answer = opened.best(rows="both")
-    assert {one["rows"] for one in answer.dicts()} == {"predicted", "measured"}
-    assert len(answer.scope) == 1
+    rows = json.loads(typed("query best --rows both --format json", store).out)
+    assert [one["rows"] for one in rows] == ["predicted", "measured"]
 
 
 def test_a_result_of_a_pair_has_both_its_sides(launched, tmp_path):
