@@ -8,16 +8,17 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, Kind, OwnPoint, Server
 from queries.learning.priors import Prior, Region, prior_of
 from queries.learning.process import Posterior, Process, Run, Setting, without_strange_versions
+from queries.scoping.voided import read_hidden
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
-from store.schema import OF_PLANS, SCENARIO_TABLES
+from store.schema import OF_PLANS, SCENARIO_TABLES, WHOLE_MS
 
 _SIZES = tuple(size.name for size in OF_PLANS)
 _MEAN = "(1 + coalesce(sj.shortest_length, 1)) / 2"  # of nominal lengths, as a client that draws them states them
@@ -29,6 +30,14 @@ _ABOUT = (
     " OR coalesce(sj.unusual_service, '') <> '', p.num_devices, "
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
     + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok'"
+)
+
+# Rows that the database itself has, of scenarios that nothing hides: a look-up each, where files are read from end to end.
+_ROWS = (
+    "SELECT probe.scenario_id, probe.batch_size, coalesce(ttft_ms, 0.0), coalesce(tpot_exclusive_ms, 0.0),"  # noqa: S608  our text
+    f" coalesce({WHOLE_MS}, 0.0) FROM {SCENARIO_TABLES} JOIN (VALUES {{points}}) AS point ON column1 = sc.id"
+    " JOIN probe ON probe.scenario_id = column1 AND batch_size = column2"
+    " JOIN block ON block.scenario_id = column1 AND batch_size BETWEEN first_batch_size AND last_batch_size"
 )
 
 
@@ -132,7 +141,13 @@ class Lessons:
     scenarios: Mapping[int, Known]
     matched: Mapping[tuple[object, ...], tuple[Match, ...]]
     unpredicted: tuple[OwnPoint, ...]  # nothing stored predicts them
+    rows: tuple[Row, ...] = ()  # of points, as far as the database itself has them
     elsewhere: tuple[OwnPoint, ...] = ()  # of the model and device, under another engine or in another format
+
+    @property
+    def points(self) -> set[tuple[int, int]]:
+        """Scenario and batch size of each."""
+        return {(match.known.id, match.point.batch_size) for match in self._every}
 
     @property
     def predicting(self) -> tuple[int, ...]:
@@ -257,6 +272,15 @@ class Learned:
     def told(self) -> Mapping[int, Known]:
         return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
 
+    @cached_property
+    def ladders(self) -> Mapping[int, tuple[tuple[object, ...], Setting]]:
+        """Groups, and settings of one request. Those that differ in nothing but a plan that was not run are alike."""
+        run = {(group, run.setting.plan) for group, process in self.processes.items() for run in process.runs}
+        told = ((number, known.group, known.setting(1.0)) for number, known in self.told.items())
+        return {
+            number: (group, one if (group, one.plan) in run else one._replace(plan="")) for number, group, one in told
+        }
+
     def bare(self, group: tuple[object, ...]) -> Posterior:
         runs, prior = self.processes[group].runs, self.groups[group].prior
         return Process((), prior).at([runs[0].setting])
@@ -264,11 +288,16 @@ class Learned:
     def at(self, rows: Sequence[tuple[int, int]]) -> dict[tuple[object, ...], tuple[list[int], Posterior]]:
         """By scenario and batch size, group by group, with row places."""
         places: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        for place, (scenario, _) in enumerate(rows):
-            if scenario in self.told:
-                places[self.told[scenario].group].append(place)
+        settings: dict[tuple[object, ...], dict[Setting, int]] = defaultdict(dict)  # many rows are alike
+        asked: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for place, (scenario, size) in enumerate(rows):
+            if scenario in self.ladders:
+                group, one = self.ladders[scenario]
+                of_group = settings[group]
+                places[group].append(place)
+                asked[group].append(of_group.setdefault(one._replace(users=one.users * size), len(of_group)))
         return {
-            group: (some, self.processes[group].at([self.told[rows[one][0]].setting(rows[one][1]) for one in some]))
+            group: (some, self.processes[group].at(list(settings[group])).of(asked[group]))
             for group, some in places.items()
         }
 
@@ -295,30 +324,37 @@ def lessons_of(
     elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
     known = [one for one in stored if (one.server, kind_of(one)) in by_kind]
     scope = {one.id: one for one in known if one.id in asked}
-    wanted = {one.group for one in scope.values()}
-    if not wanted and not elsewhere:
+    groups = {one.id: one.group for one in known}
+    firsts = {groups[number]: one for number, one in reversed(scope.items())}
+    if not firsts and not elsewhere:
         return None
     plain: dict[tuple[object, ...], list[Known]] = defaultdict(list)
     for one in known:
-        if one.group in wanted and not one.unusual:
-            plain[one.group].append(one)
+        if groups[one.id] in firsts and not one.unusual:
+            plain[groups[one.id]].append(one)
     matched: dict[tuple[object, ...], list[Match]] = defaultdict(list)
     unpredicted: dict[str, OwnPoint] = {}
-    for group in sorted(wanted, key=str):
-        first = next(one for one in scope.values() if one.group == group)
+    for group, first in sorted(firsts.items(), key=lambda item: str(item[0])):
         for point in by_kind[first.server, kind_of(first)]:
-            found = _matched(point, plain[group])
-            if found is None:
+            match = _matched(point, plain[group])
+            if match is None:
                 unpredicted[point.key] = point
             else:
-                matched[group].append(found)
+                matched[group].append(match)
     told = {match.point.key for some in matched.values() for match in some}
-    return Lessons(
+    found = Lessons(
         scenarios=scope,
         matched={group: tuple(some) for group, some in matched.items()},
         unpredicted=tuple(point for key, point in unpredicted.items() if key not in told),
         elsewhere=elsewhere,
     )
+    return found if at_rates else replace(found, rows=tuple(_rows(transaction, found.points)))
+
+
+def _rows(transaction: ReadTransaction, points: Collection[tuple[int, int]]) -> Iterator[Row]:
+    hidden = read_hidden(transaction).intervals if points else {}
+    if shown := sorted(point for point in points if point[0] not in hidden):
+        yield from transaction.rows(Row, _ROWS.format(points=", ".join(map(str, shown))))
 
 
 class _Stored(NamedTuple):
