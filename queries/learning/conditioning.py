@@ -32,13 +32,27 @@ _ABOUT = (
     + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok'"
 )
 
-# Rows that the database itself has, of scenarios that nothing hides: a look-up each, where files are read from end to end.
+# Rows that the database itself has: a look-up each, where files are read from end to end.
 _ROWS = (
     "SELECT probe.scenario_id, probe.batch_size, coalesce(ttft_ms, 0.0), coalesce(tpot_exclusive_ms, 0.0),"  # noqa: S608  our text
     f" coalesce({WHOLE_MS}, 0.0) FROM {SCENARIO_TABLES} JOIN (VALUES {{points}}) AS point ON column1 = sc.id"
     " JOIN probe ON probe.scenario_id = column1 AND batch_size = column2"
     " JOIN block ON block.scenario_id = column1 AND batch_size BETWEEN first_batch_size AND last_batch_size"
 )
+
+
+class ServerGroup(NamedTuple):
+    """Rows of one server, predicted in one way.
+
+    Aggregated servers say nothing of disaggregated ones: errors would grow (tests/benchmark/bench_learning.py)."""
+
+    server: Server
+    device_key: str
+    precision_key: str
+    serving_model: str
+    convention: str
+    compile: bool
+    apart: bool
 
 
 class Known(NamedTuple):
@@ -78,12 +92,16 @@ class Known(NamedTuple):
         return Server(self.model_key, self.device, engine, self.linear, self.experts, self.attention)
 
     @property
-    def group(self) -> tuple[object, ...]:
-        """Rows of one server, predicted in one way.
-
-        Aggregated servers say nothing of disaggregated ones: errors would grow (tests/benchmark/bench_learning.py)."""
-        way = (self.device_key, self.precision_key, self.serving_model, self.convention, self.compile)
-        return self.server, *way, self.apart
+    def group(self) -> ServerGroup:
+        return ServerGroup(
+            self.server,
+            self.device_key,
+            self.precision_key,
+            self.serving_model,
+            self.convention,
+            self.compile,
+            self.apart,
+        )
 
     @property
     def region(self) -> Region:
@@ -139,7 +157,7 @@ class Lessons:
     """By group, each point with its scenario."""
 
     scenarios: Mapping[int, Known]
-    matched: Mapping[tuple[object, ...], tuple[Match, ...]]
+    matched: Mapping[ServerGroup, tuple[Match, ...]]
     unpredicted: tuple[OwnPoint, ...]  # nothing stored predicts them
     rows: tuple[Row, ...] = ()  # of points, as far as the database itself has them
     elsewhere: tuple[OwnPoint, ...] = ()  # of the model and device, under another engine or in another format
@@ -260,12 +278,12 @@ class Learned:
     """Processes, and the scenarios they speak of."""
 
     scenarios: Mapping[int, Known]
-    groups: Mapping[tuple[object, ...], Taught]
+    groups: Mapping[ServerGroup, Taught]
     unpredicted: tuple[OwnPoint, ...] = ()
     counts: Mapping[str, float] = field(default_factory=dict)  # prefill over decode instances, of runs by key
 
     @cached_property
-    def processes(self) -> Mapping[tuple[object, ...], Process]:
+    def processes(self) -> Mapping[ServerGroup, Process]:
         return {key: Process(group.read[0], group.prior) for key, group in self.groups.items()}
 
     @cached_property
@@ -273,7 +291,7 @@ class Learned:
         return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
 
     @cached_property
-    def ladders(self) -> Mapping[int, tuple[tuple[object, ...], Setting]]:
+    def ladders(self) -> Mapping[int, tuple[ServerGroup, Setting]]:
         """Groups, and settings of one request. Those that differ in nothing but a plan that was not run are alike."""
         run = {(group, run.setting.plan) for group, process in self.processes.items() for run in process.runs}
         told = ((number, known.group, known.setting(1.0)) for number, known in self.told.items())
@@ -281,15 +299,15 @@ class Learned:
             number: (group, one if (group, one.plan) in run else one._replace(plan="")) for number, group, one in told
         }
 
-    def bare(self, group: tuple[object, ...]) -> Posterior:
+    def bare(self, group: ServerGroup) -> Posterior:
         runs, prior = self.processes[group].runs, self.groups[group].prior
         return Process((), prior).at([runs[0].setting])
 
-    def at(self, rows: Sequence[tuple[int, int]]) -> dict[tuple[object, ...], tuple[list[int], Posterior]]:
+    def at(self, rows: Sequence[tuple[int, int]]) -> dict[ServerGroup, tuple[list[int], Posterior]]:
         """By scenario and batch size, group by group, with row places."""
-        places: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        settings: dict[tuple[object, ...], dict[Setting, int]] = defaultdict(dict)  # many rows are alike
-        asked: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        places: dict[ServerGroup, list[int]] = defaultdict(list)
+        settings: dict[ServerGroup, dict[Setting, int]] = defaultdict(dict)  # many rows are alike
+        asked: dict[ServerGroup, list[int]] = defaultdict(list)
         for place, (scenario, size) in enumerate(rows):
             if scenario in self.ladders:
                 group, one = self.ladders[scenario]
@@ -321,18 +339,18 @@ def lessons_of(
     among = (f"({', '.join('?' for _ in some)})" for some in (models, devices))
     about = "{} AND m.key IN {} AND d.name IN {}".format(_ABOUT, *among)
     stored = list(transaction.rows(Known, about, [*models, *devices]))
-    elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
-    known = [one for one in stored if (one.server, kind_of(one)) in by_kind]
+    groups = {one.id: one.group for one in stored}
+    elsewhere = _elsewhere(points, {groups[one.id].server for one in stored if one.id in asked})
+    known = [one for one in stored if (groups[one.id].server, kind_of(one)) in by_kind]
     scope = {one.id: one for one in known if one.id in asked}
-    groups = {one.id: one.group for one in known}
     firsts = {groups[number]: one for number, one in reversed(scope.items())}
     if not firsts and not elsewhere:
         return None
-    plain: dict[tuple[object, ...], list[Known]] = defaultdict(list)
+    plain: dict[object, dict[str, list[Known]]] = defaultdict(lambda: defaultdict(list))
     for one in known:
         if groups[one.id] in firsts and not one.unusual:
-            plain[groups[one.id]].append(one)
-    matched: dict[tuple[object, ...], list[Match]] = defaultdict(list)
+            plain[groups[one.id]][one.plan].append(one)
+    matched: dict[ServerGroup, list[Match]] = defaultdict(list)
     unpredicted: dict[str, OwnPoint] = {}
     for group, first in sorted(firsts.items(), key=lambda item: str(item[0])):
         for point in by_kind[first.server, kind_of(first)]:
@@ -382,21 +400,21 @@ def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[O
     )
 
 
-def _matched(point: OwnPoint, scenarios: Sequence[Known]) -> Match | None:
+def _matched(point: OwnPoint, by_plan: Mapping[str, Sequence[Known]]) -> Match | None:
     """Both pools where disaggregated; None where nothing predicts it."""
     prompts = point.prompts
     if prompts is None:
-        found = _nearest(point, point.setting.plan, scenarios)
+        found = _nearest(point, by_plan.get(point.setting.plan, ()))
         return None if found is None else Match(point, found)
-    decoding = _nearest(point, point.setting.plan, [one for one in scenarios if one.phase == "decode"])
-    taking = _nearest(point, prompts.plan, [one for one in scenarios if one.phase == "prefill"])
+    decoding = _nearest(point, [one for one in by_plan.get(point.setting.plan, ()) if one.phase == "decode"])
+    taking = _nearest(point, [one for one in by_plan.get(prompts.plan, ()) if one.phase == "prefill"])
     return None if decoding is None or taking is None else Match(point, decoding, taking)
 
 
-def _nearest(point: OwnPoint, plan: str, scenarios: Sequence[Known]) -> Known | None:
+def _nearest(point: OwnPoint, scenarios: Sequence[Known]) -> Known | None:
     def apart(one: Known) -> float:
         lengths = ((one.input_length, point.setting.input_length), (one.output_length, point.setting.output_length))
         return max(abs(math.log(stored / measured)) for stored, measured in lengths)
 
-    near = [one for one in scenarios if one.plan == plan and apart(one) <= math.log1p(NEAR_LENGTHS)]
+    near = [one for one in scenarios if apart(one) <= math.log1p(NEAR_LENGTHS)]
     return min(near, key=lambda one: (apart(one), -one.id), default=None)

@@ -13,13 +13,13 @@ import numpy as np
 from queries.asking.macros import macros_of
 from queries.learning.conditioning import ApartRun, Learned, Lessons, Row
 from store.schema import STORED_PROBE, WHOLE_MS, probe_select
-from store.sealing import insert_arrays, put_temporary
+from store.sealing import put_temporary
 
 if TYPE_CHECKING:
     import duckdb
 
 _TIMES = f"scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce({WHOLE_MS}, 0)"
-# The rows of a ladder that are of so many requests, or lie nearest on both sides. Numbers as text: parts without them are skipped.
+# Rows of a ladder of so many requests, or nearest on both sides. Numbers as text: parts without them are skipped.
 _NEAREST = f"""
     SELECT {_TIMES} FROM (VALUES {{points}}) AS point (scenario, size)
     JOIN raw.{STORED_PROBE} ON scenario_id = scenario
@@ -34,9 +34,6 @@ _SIZES = f"""
 _SIDES = Path(__file__).with_name("sides.sql")
 _COUNTED = {"number", "scenario_id", "instances"}
 _APART = [(name, "BIGINT" if name in _COUNTED else "DOUBLE") for name in ApartRun._fields]
-# A row's place is that of its ladder and its batch size: joined by one number without gaps, which DuckDB looks up.
-_SCENARIOS = [("scenario_id", "BIGINT"), ("place", "BIGINT")]
-_FACTORS = [("place", "BIGINT"), ("ttft", "DOUBLE"), ("tpot", "DOUBLE")]
 # What follows the first token takes TPOT's factor; a whole request is both parts.
 _CORRECTED = f"""
     SELECT stored.* REPLACE (
@@ -90,29 +87,30 @@ def _looked_up(connection: duckdb.DuckDBPyConnection, scenarios: Collection[int]
 
 def learn(
     connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range | None = None
-) -> tuple[Learned, str]:
-    """Also the relation of corrected rows.
+) -> tuple[Learned, str | None]:
+    """Also the relation of corrected rows; None where runs correct none.
 
     `sizes` hold all batch sizes of what is corrected; None: looked up."""
     learned = taught_by(connection, lessons)
+    if not learned.groups:
+        return learned, None
     _create_factors(connection, learned, sizes)
     return learned, f"({probe_select(f'({_CORRECTED})')})"
 
 
 def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
-    """By ladder and batch size."""
+    """A row's place, by which it is joined, is that of its ladder and its batch size."""
     ladders = {ladder: number for number, ladder in enumerate(dict.fromkeys(learned.ladders.values()))}
     sizes = np.array(known_sizes or _looked_up(connection, learned.ladders), dtype=np.int64)
     apart = int(sizes.max(initial=0)) + 1
-    placed = [(number, apart * ladders[ladder]) for number, ladder in learned.ladders.items()]
-    put_temporary(connection, "learned_scenario", _SCENARIOS, placed, arrays=True)
-    put_temporary(connection, "learned_factor", _FACTORS, ())
+    starts = [apart * ladders[ladder] for ladder in learned.ladders.values()]
+    connection.register("learned_scenario", {"scenario_id": np.array(list(learned.ladders)), "place": np.array(starts)})
+    factors = []
     for group, process in learned.processes.items():
         own = [(number, base) for (of, base), number in ladders.items() if of == group]
-        if not own or not sizes.size:
-            continue
         users = np.array([base.users for _, base in own])[:, None] * sizes[None, :].astype(np.float64)
         ttft, tpot = np.exp(process.ladders([base for _, base in own], users))
         places = apart * np.array([ladder for ladder, _ in own])[:, None] + sizes
-        arrays = {"place": places.ravel(), "ttft": ttft.ravel(), "tpot": tpot.ravel()}
-        insert_arrays(connection, "learned_factor", _FACTORS, arrays)
+        factors.append([array.ravel() for array in (places, ttft, tpot)])
+    joined = map(np.concatenate, zip(*factors, strict=True))
+    connection.register("learned_factor", dict(zip(("place", "ttft", "tpot"), joined, strict=True)))
