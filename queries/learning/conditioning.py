@@ -288,15 +288,17 @@ class Learned:
 
     @cached_property
     def told(self) -> Mapping[int, Known]:
-        return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
+        return {number: self.scenarios[number] for number in self.ladders}
 
     @cached_property
     def ladders(self) -> Mapping[int, tuple[ServerGroup, Setting]]:
         """Groups, and settings of one request. Those that differ in nothing but a plan that was not run are alike."""
         run = {(group, run.setting.plan) for group, process in self.processes.items() for run in process.runs}
-        told = ((number, known.group, known.setting(1.0)) for number, known in self.told.items())
+        every = ((number, known.group, known.setting(1.0)) for number, known in self.scenarios.items())
         return {
-            number: (group, one if (group, one.plan) in run else one._replace(plan="")) for number, group, one in told
+            number: (group, one if (group, one.plan) in run else one._replace(plan=""))
+            for number, group, one in every
+            if group in self.groups
         }
 
     def bare(self, group: ServerGroup) -> Posterior:

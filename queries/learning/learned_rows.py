@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from queries.asking.macros import macros_of
-from queries.learning.conditioning import ApartRun, Learned, Lessons, Row
+from queries.learning.conditioning import ApartRun, Learned, Lessons, Row, ServerGroup
+from queries.learning.process import Setting
 from store.schema import STORED_PROBE, WHOLE_MS, probe_select
 from store.sealing import put_temporary
 
@@ -100,17 +101,18 @@ def learn(
 
 def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
     """A row's place, by which it is joined, is that of its ladder and its batch size."""
-    ladders = {ladder: number for number, ladder in enumerate(dict.fromkeys(learned.ladders.values()))}
+    ladders: dict[tuple[ServerGroup, Setting], int] = {}
+    numbers = [ladders.setdefault(ladder, len(ladders)) for ladder in learned.ladders.values()]
     sizes = np.array(known_sizes or _looked_up(connection, learned.ladders), dtype=np.int64)
     apart = int(sizes.max(initial=0)) + 1
-    starts = [apart * ladders[ladder] for ladder in learned.ladders.values()]
-    connection.register("learned_scenario", {"scenario_id": np.array(list(learned.ladders)), "place": np.array(starts)})
+    starts = apart * np.array(numbers)
+    connection.register("learned_scenario", {"scenario_id": np.array(list(learned.ladders)), "place": starts})
     factors = []
     for group, process in learned.processes.items():
-        own = [(number, base) for (of, base), number in ladders.items() if of == group]
-        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :].astype(np.float64)
-        ttft, tpot = np.exp(process.ladders([base for _, base in own], users))
-        places = apart * np.array([ladder for ladder, _ in own])[:, None] + sizes
+        own = {base: number for (of, base), number in ladders.items() if of == group}
+        users = np.array([base.users for base in own])[:, None] * sizes[None, :].astype(np.float64)
+        ttft, tpot = np.exp(process.ladders(list(own), users))
+        places = apart * np.array(list(own.values()))[:, None] + sizes
         factors.append([array.ravel() for array in (places, ttft, tpot)])
     joined = map(np.concatenate, zip(*factors, strict=True))
     connection.register("learned_factor", dict(zip(("place", "ttft", "tpot"), joined, strict=True)))
