@@ -7,6 +7,7 @@ import pytest
 from test_import_direction import ROOT
 
 from cli.derived import as_typed
+from cli.output import sentence
 
 OPTION = re.compile(r"--[a-z]")
 SPELLINGS = {"flag", "also"}  # how the command line spells a declared option, where the option is declared
@@ -61,3 +62,17 @@ def test_the_check_sees_messages_and_skips_docstrings():
 )
 def test_the_command_line_says_options(told, typed):
     assert as_typed(told) == typed
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("stored: Qwen/Qwen3-8B", "Stored: Qwen/Qwen3-8B."),  # a name, though it ends as a path does
+        ("nearest: Qwen/Qwen3-8B, Qwen/Qwen3-32B", "Nearest: Qwen/Qwen3-8B, Qwen/Qwen3-32B."),
+        ("choose with --model; stored: a/b · 1024/128", "Choose with --model; stored: a/b · 1024/128."),
+        ("see /var/log/server.log", "See /var/log/server.log"),  # to copy
+        ("known here: write to /a/b", "Known here: write to /a/b"),
+    ],
+)
+def test_a_list_of_names_ends_in_a_full_stop_and_a_path_does_not(told, said):
+    assert sentence(told) == said

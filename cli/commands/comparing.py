@@ -121,7 +121,9 @@ def regress(  # noqa: PLR0917  one parameter an option
         write_rows((*(field.name for field in fields(found.changes[0])), "worse_percent"), rows, format_, output)
     say(found.verdict)
     if least is not None and found.worse(least):
-        raise Worsened(f"{len(found.worse(least))} numbers are surely worse by more than {least:g} %")
+        worse = len(found.worse(least))
+        said = f"{counted(worse, 'number')} {'is' if worse == 1 else 'are'}"
+        raise Worsened(f"{said} surely worse by more than {least:g} %")
     return 0
 
 
@@ -190,7 +192,8 @@ def _trend(model: str | None, device: str | None, format_: str, output: Path | N
             say(f"settings of {shared}")
     else:
         write_rows(Trend._fields, found, format_, output)
-    say(f"{len(found)} steps; a step is a level that holds for three days or more, and is larger than chance makes one")
+    steps = counted(len(found), "step")
+    say(f"{steps}; a step is a level that holds for three days or more, and is larger than chance makes one")
     return 0
 
 

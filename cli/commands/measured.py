@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _MOST_LISTED = 1_000  # in a table
-_MOST_SAID = 200  # lines of an import, one a file
+_MOST_SAID = 200  # lines of an import
 _TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
@@ -168,7 +168,7 @@ def _import(  # noqa: PLR0917  one parameter an option
     for line in found.said[:_MOST_SAID]:
         say(line)
     if len(found.said) > _MOST_SAID:
-        say(f"and {len(found.said) - _MOST_SAID:,} files more")
+        say(f"and {counted(len(found.said) - _MOST_SAID, 'line')} more")
     if brought.replaced:
         say(f"{counted(brought.replaced, 'point')} replaced: these files held other points when they were read before")
     if brought.corrected:
@@ -181,7 +181,7 @@ def _import(  # noqa: PLR0917  one parameter an option
             if found.lines
             else "`sweepdb measurements --help` says which results of clients and which tables are read.",
         )
-    if format_ != "table" or not _say_two_numbers(brought, store):
+    if found.lines and (format_ != "table" or not _say_two_numbers(brought, store)):
         say("next: sweepdb validate")
     return 0
 

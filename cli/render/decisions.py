@@ -40,8 +40,8 @@ def decision_lines(found: Decision) -> Iterator[str]:
     if found.runs:
         yield "\n"
         yield from table_lines(_RUNS, [
-            (one.measurement[:8], one.device, short_plan(one.plan), one.concurrency, one.ttft_ms, one.predicted_ttft_ms,
-             one.tpot_ms, one.predicted_tpot_ms, one.keeps_limits)
+            (one.measurement[:8], one.device, short_plan(one.plan), f"{one.concurrency:g}", one.ttft_ms,
+             one.predicted_ttft_ms, one.tpot_ms, one.predicted_tpot_ms, one.keeps_limits)
             for one in found.runs
         ])  # fmt: skip
     yield "\n"

@@ -20,7 +20,7 @@ from store.light_dataclass import dataclass
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.learning.at_rates import LongerSteps, RateLessons
-    from queries.learning.conditioning import Learned
+    from queries.learning.conditioning import Learned, ServerGroup
     from queries.learning.own_points import FailedStart, OwnPoint, Server
     from queries.learning.process import Posterior, Setting
     from queries.learning.session_runs import SessionRuns
@@ -111,7 +111,7 @@ class LearnedAnswer:
         self._groups = learned.at(tuple(told.values()))
 
     @property
-    def posteriors(self) -> Iterator[tuple[tuple[object, ...], list[str], Posterior]]:
+    def posteriors(self) -> Iterator[tuple[ServerGroup, list[str], Posterior]]:
         references = tuple(self._told)
         for group, (places, found) in self._groups.items():
             yield group, [references[place] for place in places], found
@@ -222,7 +222,7 @@ class LearnedAnswer:
             shown=self._probes,
         )  # fmt: skip
 
-    def _warnings(self, groups: Iterator[tuple[object, ...]]) -> Iterator[str]:
+    def _warnings(self, groups: Iterator[ServerGroup]) -> Iterator[str]:
         for group in groups:
             for one in self._learned.processes[group].disagreements():
                 yield (

@@ -8,16 +8,17 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, Kind, OwnPoint, Server
 from queries.learning.priors import Prior, Region, prior_of
 from queries.learning.process import Posterior, Process, Run, Setting, without_strange_versions
+from queries.scoping.voided import read_hidden
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
-from store.schema import OF_PLANS, SCENARIO_TABLES
+from store.schema import OF_PLANS, SCENARIO_TABLES, WHOLE_MS
 
 _SIZES = tuple(size.name for size in OF_PLANS)
 _MEAN = "(1 + coalesce(sj.shortest_length, 1)) / 2"  # of nominal lengths, as a client that draws them states them
@@ -30,6 +31,28 @@ _ABOUT = (
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
     + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok'"
 )
+
+# Rows that the database itself has: a look-up each, where files are read from end to end.
+_ROWS = (
+    "SELECT probe.scenario_id, probe.batch_size, coalesce(ttft_ms, 0.0), coalesce(tpot_exclusive_ms, 0.0),"  # noqa: S608  our text
+    f" coalesce({WHOLE_MS}, 0.0) FROM {SCENARIO_TABLES} JOIN (VALUES {{points}}) AS point ON column1 = sc.id"
+    " JOIN probe ON probe.scenario_id = column1 AND batch_size = column2"
+    " JOIN block ON block.scenario_id = column1 AND batch_size BETWEEN first_batch_size AND last_batch_size"
+)
+
+
+class ServerGroup(NamedTuple):
+    """Rows of one server, predicted in one way.
+
+    Aggregated servers say nothing of disaggregated ones: errors would grow (tests/benchmark/bench_learning.py)."""
+
+    server: Server
+    device_key: str
+    precision_key: str
+    serving_model: str
+    convention: str
+    compile: bool
+    apart: bool
 
 
 class Known(NamedTuple):
@@ -69,12 +92,16 @@ class Known(NamedTuple):
         return Server(self.model_key, self.device, engine, self.linear, self.experts, self.attention)
 
     @property
-    def group(self) -> tuple[object, ...]:
-        """Rows of one server, predicted in one way.
-
-        Aggregated servers say nothing of disaggregated ones: errors would grow (tests/benchmark/bench_learning.py)."""
-        way = (self.device_key, self.precision_key, self.serving_model, self.convention, self.compile)
-        return self.server, *way, self.apart
+    def group(self) -> ServerGroup:
+        return ServerGroup(
+            self.server,
+            self.device_key,
+            self.precision_key,
+            self.serving_model,
+            self.convention,
+            self.compile,
+            self.apart,
+        )
 
     @property
     def region(self) -> Region:
@@ -130,9 +157,15 @@ class Lessons:
     """By group, each point with its scenario."""
 
     scenarios: Mapping[int, Known]
-    matched: Mapping[tuple[object, ...], tuple[Match, ...]]
+    matched: Mapping[ServerGroup, tuple[Match, ...]]
     unpredicted: tuple[OwnPoint, ...]  # nothing stored predicts them
+    rows: tuple[Row, ...] = ()  # of points, as far as the database itself has them
     elsewhere: tuple[OwnPoint, ...] = ()  # of the model and device, under another engine or in another format
+
+    @property
+    def points(self) -> set[tuple[int, int]]:
+        """Scenario and batch size of each."""
+        return {(match.known.id, match.point.batch_size) for match in self._every}
 
     @property
     def predicting(self) -> tuple[int, ...]:
@@ -245,30 +278,46 @@ class Learned:
     """Processes, and the scenarios they speak of."""
 
     scenarios: Mapping[int, Known]
-    groups: Mapping[tuple[object, ...], Taught]
+    groups: Mapping[ServerGroup, Taught]
     unpredicted: tuple[OwnPoint, ...] = ()
     counts: Mapping[str, float] = field(default_factory=dict)  # prefill over decode instances, of runs by key
 
     @cached_property
-    def processes(self) -> Mapping[tuple[object, ...], Process]:
+    def processes(self) -> Mapping[ServerGroup, Process]:
         return {key: Process(group.read[0], group.prior) for key, group in self.groups.items()}
 
     @cached_property
     def told(self) -> Mapping[int, Known]:
-        return {number: known for number, known in self.scenarios.items() if known.group in self.groups}
+        return {number: self.scenarios[number] for number in self.ladders}
 
-    def bare(self, group: tuple[object, ...]) -> Posterior:
+    @cached_property
+    def ladders(self) -> Mapping[int, tuple[ServerGroup, Setting]]:
+        """Groups, and settings of one request. Those that differ in nothing but a plan that was not run are alike."""
+        run = {(group, run.setting.plan) for group, process in self.processes.items() for run in process.runs}
+        every = ((number, known.group, known.setting(1.0)) for number, known in self.scenarios.items())
+        return {
+            number: (group, one if (group, one.plan) in run else one._replace(plan=""))
+            for number, group, one in every
+            if group in self.groups
+        }
+
+    def bare(self, group: ServerGroup) -> Posterior:
         runs, prior = self.processes[group].runs, self.groups[group].prior
         return Process((), prior).at([runs[0].setting])
 
-    def at(self, rows: Sequence[tuple[int, int]]) -> dict[tuple[object, ...], tuple[list[int], Posterior]]:
+    def at(self, rows: Sequence[tuple[int, int]]) -> dict[ServerGroup, tuple[list[int], Posterior]]:
         """By scenario and batch size, group by group, with row places."""
-        places: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        for place, (scenario, _) in enumerate(rows):
-            if scenario in self.told:
-                places[self.told[scenario].group].append(place)
+        places: dict[ServerGroup, list[int]] = defaultdict(list)
+        settings: dict[ServerGroup, dict[Setting, int]] = defaultdict(dict)  # many rows are alike
+        asked: dict[ServerGroup, list[int]] = defaultdict(list)
+        for place, (scenario, size) in enumerate(rows):
+            if scenario in self.ladders:
+                group, one = self.ladders[scenario]
+                of_group = settings[group]
+                places[group].append(place)
+                asked[group].append(of_group.setdefault(one._replace(users=one.users * size), len(of_group)))
         return {
-            group: (some, self.processes[group].at([self.told[rows[one][0]].setting(rows[one][1]) for one in some]))
+            group: (some, self.processes[group].at(list(settings[group])).of(asked[group]))
             for group, some in places.items()
         }
 
@@ -292,33 +341,40 @@ def lessons_of(
     among = (f"({', '.join('?' for _ in some)})" for some in (models, devices))
     about = "{} AND m.key IN {} AND d.name IN {}".format(_ABOUT, *among)
     stored = list(transaction.rows(Known, about, [*models, *devices]))
-    elsewhere = _elsewhere(points, {one.server for one in stored if one.id in asked})
-    known = [one for one in stored if (one.server, kind_of(one)) in by_kind]
+    groups = {one.id: one.group for one in stored}
+    elsewhere = _elsewhere(points, {groups[one.id].server for one in stored if one.id in asked})
+    known = [one for one in stored if (groups[one.id].server, kind_of(one)) in by_kind]
     scope = {one.id: one for one in known if one.id in asked}
-    wanted = {one.group for one in scope.values()}
-    if not wanted and not elsewhere:
+    firsts = {groups[number]: one for number, one in reversed(scope.items())}
+    if not firsts and not elsewhere:
         return None
-    plain: dict[tuple[object, ...], list[Known]] = defaultdict(list)
+    plain: dict[object, dict[str, list[Known]]] = defaultdict(lambda: defaultdict(list))
     for one in known:
-        if one.group in wanted and not one.unusual:
-            plain[one.group].append(one)
-    matched: dict[tuple[object, ...], list[Match]] = defaultdict(list)
+        if groups[one.id] in firsts and not one.unusual:
+            plain[groups[one.id]][one.plan].append(one)
+    matched: dict[ServerGroup, list[Match]] = defaultdict(list)
     unpredicted: dict[str, OwnPoint] = {}
-    for group in sorted(wanted, key=str):
-        first = next(one for one in scope.values() if one.group == group)
+    for group, first in sorted(firsts.items(), key=lambda item: str(item[0])):
         for point in by_kind[first.server, kind_of(first)]:
-            found = _matched(point, plain[group])
-            if found is None:
+            match = _matched(point, plain[group])
+            if match is None:
                 unpredicted[point.key] = point
             else:
-                matched[group].append(found)
+                matched[group].append(match)
     told = {match.point.key for some in matched.values() for match in some}
-    return Lessons(
+    found = Lessons(
         scenarios=scope,
         matched={group: tuple(some) for group, some in matched.items()},
         unpredicted=tuple(point for key, point in unpredicted.items() if key not in told),
         elsewhere=elsewhere,
     )
+    return found if at_rates else replace(found, rows=tuple(_rows(transaction, found.points)))
+
+
+def _rows(transaction: ReadTransaction, points: Collection[tuple[int, int]]) -> Iterator[Row]:
+    hidden = read_hidden(transaction).intervals if points else {}
+    if shown := sorted(point for point in points if point[0] not in hidden):
+        yield from transaction.rows(Row, _ROWS.format(points=", ".join(map(str, shown))))
 
 
 class _Stored(NamedTuple):
@@ -346,21 +402,21 @@ def _elsewhere(points: Sequence[OwnPoint], asked: Collection[Server]) -> tuple[O
     )
 
 
-def _matched(point: OwnPoint, scenarios: Sequence[Known]) -> Match | None:
+def _matched(point: OwnPoint, by_plan: Mapping[str, Sequence[Known]]) -> Match | None:
     """Both pools where disaggregated; None where nothing predicts it."""
     prompts = point.prompts
     if prompts is None:
-        found = _nearest(point, point.setting.plan, scenarios)
+        found = _nearest(point, by_plan.get(point.setting.plan, ()))
         return None if found is None else Match(point, found)
-    decoding = _nearest(point, point.setting.plan, [one for one in scenarios if one.phase == "decode"])
-    taking = _nearest(point, prompts.plan, [one for one in scenarios if one.phase == "prefill"])
+    decoding = _nearest(point, [one for one in by_plan.get(point.setting.plan, ()) if one.phase == "decode"])
+    taking = _nearest(point, [one for one in by_plan.get(prompts.plan, ()) if one.phase == "prefill"])
     return None if decoding is None or taking is None else Match(point, decoding, taking)
 
 
-def _nearest(point: OwnPoint, plan: str, scenarios: Sequence[Known]) -> Known | None:
+def _nearest(point: OwnPoint, scenarios: Sequence[Known]) -> Known | None:
     def apart(one: Known) -> float:
         lengths = ((one.input_length, point.setting.input_length), (one.output_length, point.setting.output_length))
         return max(abs(math.log(stored / measured)) for stored, measured in lengths)
 
-    near = [one for one in scenarios if one.plan == plan and apart(one) <= math.log1p(NEAR_LENGTHS)]
+    near = [one for one in scenarios if apart(one) <= math.log1p(NEAR_LENGTHS)]
     return min(near, key=lambda one: (apart(one), -one.id), default=None)

@@ -4,7 +4,6 @@ Only stored times are corrected; the rest follows."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,28 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from queries.asking.macros import macros_of
-from queries.learning.conditioning import ApartRun, Learned, Lessons, Row
+from queries.learning.conditioning import ApartRun, Learned, Lessons, Row, ServerGroup
 from queries.learning.process import Setting
 from store.schema import STORED_PROBE, WHOLE_MS, probe_select
-from store.sealing import insert_arrays, put_temporary
+from store.sealing import put_temporary
 
 if TYPE_CHECKING:
     import duckdb
 
-LEARNED = "learned_probe"
 _TIMES = f"scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce({WHOLE_MS}, 0)"
-# Rows of so many requests. Numbers as text: parts without them are skipped.
-_EXACT = f"""
-    SELECT {_TIMES} FROM raw.{STORED_PROBE}
-    WHERE scenario_id IN ({{scenarios}}) AND batch_size IN ({{sizes}})
-"""  # noqa: S608  our names
-# The rows of a ladder that lie nearest on both sides.
+# Rows of a ladder of so many requests, or nearest on both sides. Numbers as text: parts without them are skipped.
 _NEAREST = f"""
     SELECT {_TIMES} FROM (VALUES {{points}}) AS point (scenario, size)
     JOIN raw.{STORED_PROBE} ON scenario_id = scenario
     WHERE scenario_id IN ({{scenarios}})
-    QUALIFY batch_size = max(batch_size) FILTER (WHERE batch_size < size) OVER (PARTITION BY scenario, size)
-        OR batch_size = min(batch_size) FILTER (WHERE batch_size > size) OVER (PARTITION BY scenario, size)
+    QUALIFY batch_size = max(batch_size) FILTER (WHERE batch_size <= size) OVER (PARTITION BY scenario, size)
+        OR batch_size = min(batch_size) FILTER (WHERE batch_size >= size) OVER (PARTITION BY scenario, size)
 """  # noqa: S608  our names
 _SIZES = f"""
     SELECT DISTINCT batch_size FROM raw.{STORED_PROBE}
@@ -42,9 +35,6 @@ _SIZES = f"""
 _SIDES = Path(__file__).with_name("sides.sql")
 _COUNTED = {"number", "scenario_id", "instances"}
 _APART = [(name, "BIGINT" if name in _COUNTED else "DOUBLE") for name in ApartRun._fields]
-# A row's place is that of its ladder and its batch size: joined by one number without gaps, which DuckDB looks up.
-_SCENARIOS = [("scenario_id", "BIGINT"), ("place", "BIGINT")]
-_FACTORS = [("place", "BIGINT"), ("ttft", "DOUBLE"), ("tpot", "DOUBLE")]
 # What follows the first token takes TPOT's factor; a whole request is both parts.
 _CORRECTED = f"""
     SELECT stored.* REPLACE (
@@ -68,17 +58,15 @@ _CORRECTED = f"""
 
 
 def taught_by(connection: duckdb.DuckDBPyConnection, lessons: Lessons) -> Learned:
-    points = {(known.id, point.batch_size) for some in lessons.matched.values() for point, known, _ in some}
-    rows = _rows(connection, _EXACT, points)
-    between = points - {(row.scenario_id, row.batch_size) for row in rows}
-    return lessons.taught([*rows, *_rows(connection, _NEAREST, between)], dict(_longer_prompts(connection, lessons)))
+    lacking = lessons.points - {(row.scenario_id, row.batch_size) for row in lessons.rows}
+    return lessons.taught([*lessons.rows, *_nearest(connection, lacking)], dict(_longer_prompts(connection, lessons)))
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, sql: str, points: Collection[tuple[int, int]]) -> list[Row]:
+def _nearest(connection: duckdb.DuckDBPyConnection, points: Collection[tuple[int, int]]) -> list[Row]:
     if not points:
         return []
-    scenarios, sizes = (", ".join(map(str, sorted(set(numbers)))) for numbers in zip(*points, strict=True))
-    asked = sql.format(scenarios=scenarios, sizes=sizes, points=", ".join(map(str, sorted(points))))
+    scenarios = ", ".join(map(str, sorted({scenario for scenario, _ in points})))
+    asked = _NEAREST.format(scenarios=scenarios, points=", ".join(map(str, sorted(points))))
     return list(dict.fromkeys(Row(*row) for row in connection.execute(asked).fetchall()))
 
 
@@ -98,41 +86,33 @@ def _looked_up(connection: duckdb.DuckDBPyConnection, scenarios: Collection[int]
     return [size for (size,) in connection.execute(_SIZES, {"scenarios": list(scenarios)}).fetchall()]
 
 
-def learn(connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range | None = None) -> Learned:
-    """Creates the relation of corrected rows.
+def learn(
+    connection: duckdb.DuckDBPyConnection, lessons: Lessons, sizes: range | None = None
+) -> tuple[Learned, str | None]:
+    """Also the relation of corrected rows; None where runs correct none.
 
     `sizes` hold all batch sizes of what is corrected; None: looked up."""
     learned = taught_by(connection, lessons)
+    if not learned.groups:
+        return learned, None
     _create_factors(connection, learned, sizes)
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {LEARNED} AS {probe_select(f'({_CORRECTED})')}")
-    return learned
+    return learned, f"({probe_select(f'({_CORRECTED})')})"
 
 
 def _create_factors(connection: duckdb.DuckDBPyConnection, learned: Learned, known_sizes: range | None) -> None:
-    """Factors by ladder and batch size. Scenarios that differ in nothing but a plan that was not run share a ladder."""
-    run = {(group, run.setting.plan) for group, process in learned.processes.items() for run in process.runs}
-    ladders: dict[tuple[object, ...], dict[object, int]] = defaultdict(dict)
-    numbers: list[tuple[int, int]] = []
-    bases: list[tuple[object, Setting]] = []
-    for number, known in learned.told.items():
-        of_group, base = ladders[known.group], known.setting(1.0)
-        if (known.group, base.plan) not in run:
-            base = base._replace(plan="")
-        if base not in of_group:
-            of_group[base] = len(bases)
-            bases.append((known.group, base))
-        numbers.append((number, of_group[base]))
-    sizes = np.array(known_sizes or _looked_up(connection, [number for number, _ in numbers]), dtype=np.int64)
+    """A row's place, by which it is joined, is that of its ladder and its batch size."""
+    ladders: dict[tuple[ServerGroup, Setting], int] = {}
+    numbers = [ladders.setdefault(ladder, len(ladders)) for ladder in learned.ladders.values()]
+    sizes = np.array(known_sizes or _looked_up(connection, learned.ladders), dtype=np.int64)
     apart = int(sizes.max(initial=0)) + 1
-    placed = [(number, apart * ladder) for number, ladder in numbers]
-    put_temporary(connection, "learned_scenario", _SCENARIOS, placed, arrays=True)
-    put_temporary(connection, "learned_factor", _FACTORS, ())
+    starts = apart * np.array(numbers)
+    connection.register("learned_scenario", {"scenario_id": np.array(list(learned.ladders)), "place": starts})
+    factors = []
     for group, process in learned.processes.items():
-        own = [(ladder, base) for ladder, (of, base) in enumerate(bases) if of == group]
-        if not own or not sizes.size:
-            continue
-        users = np.array([base.users for _, base in own])[:, None] * sizes[None, :].astype(np.float64)
-        ttft, tpot = np.exp(process.ladders([base for _, base in own], users))
-        places = apart * np.array([ladder for ladder, _ in own])[:, None] + sizes
-        arrays = {"place": places.ravel(), "ttft": ttft.ravel(), "tpot": tpot.ravel()}
-        insert_arrays(connection, "learned_factor", _FACTORS, arrays)
+        own = {base: number for (of, base), number in ladders.items() if of == group}
+        users = np.array([base.users for base in own])[:, None] * sizes[None, :].astype(np.float64)
+        ttft, tpot = np.exp(process.ladders(list(own), users))
+        places = apart * np.array(list(own.values()))[:, None] + sizes
+        factors.append([array.ravel() for array in (places, ttft, tpot)])
+    joined = map(np.concatenate, zip(*factors, strict=True))
+    connection.register("learned_factor", dict(zip(("place", "ttft", "tpot"), joined, strict=True)))

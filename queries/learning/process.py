@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from statistics import NormalDist
 from typing import NamedTuple
@@ -100,6 +101,9 @@ class Posterior:
     near: npt.NDArray[np.int64]  # runs within one length of each setting
     nearest: npt.NDArray[np.int64]  # the place of the nearest run, -1 without any
     measured: npt.NDArray[np.bool_]  # whether the setting itself was run
+
+    def of(self, places: Sequence[int]) -> Posterior:
+        return Posterior(**{one.name: getattr(self, one.name)[places] for one in fields(self)})
 
     @property
     def sd(self) -> FloatArray:

@@ -68,11 +68,11 @@ class SessionRuns:
             return failed_scenarios(transaction, self._read().failed, frozenset(scenarios))
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
-        """Names the relation of corrected rows; None where runs correct none."""
+        """The relation of corrected rows; None where runs correct none."""
         self.learned = None
         if lessons is None:
             return None
-        from queries.learning.learned_rows import LEARNED, learn
+        from queries.learning.learned_rows import learn
 
-        self.learned = learn(connection, lessons, self._sizes)
-        return LEARNED
+        self.learned, corrected = learn(connection, lessons, self._sizes)
+        return corrected

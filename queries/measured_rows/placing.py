@@ -275,11 +275,20 @@ def _near(measured: float | None, asked: object) -> bool:
     return measured is not None and abs(measured - float(str(asked))) <= NEAR_LENGTHS * float(str(asked))
 
 
+def _is_workload(one: Ladder, asked: str) -> bool:
+    """As it is called, or near the lengths that a stored workload's name begins with."""
+    lengths, _, more = asked.partition(" ")
+    told = lengths.split("/")
+    if not more or len(told) != 2 or not all(map(str.isdecimal, told)):
+        return _lengths(one) == asked
+    return _near(one.input_length, told[0]) and _near(one.output_length, told[1])
+
+
 # Filters that measured settings have, by the field of a scope. Formulas stand for any engine.
 _TESTS: Mapping[str, Test] = {
     "models": lambda one, asked: any(_is_model(one.server.model, str(name)) for name in _listed(asked)),
     "devices": lambda one, asked: any(_is_device(one.server.device, str(name)) for name in _listed(asked)),
-    "workload": lambda one, asked: _lengths(one) == asked,
+    "workload": lambda one, asked: _is_workload(one, str(asked)),
     "input_length": lambda one, asked: _near(one.input_length, asked),
     "output_length": lambda one, asked: _near(one.output_length, asked),
     "linear_quantization": lambda one, asked: _same(one.server.linear_quantization, asked),

@@ -58,7 +58,7 @@ def _holds(name: str, day: date, told: str) -> bool:
     try:
         first, last = (date.fromisoformat(match[end]) if match[end] else None for end in ("first", "last"))
     except ValueError as error:
-        raise InputError(f"{told}: {error}", hint="days are written 2026-05-01") from error
+        raise InputError(f"{told} names no day of the calendar", hint="days are written 2026-05-01") from error
     if match["many"] is None:
         return day == (first or last)
     if first is not None and last is not None and last < first:

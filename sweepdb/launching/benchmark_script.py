@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.inputs import Images
+from evaluator.ledger import Unmatched, measured_precision
 from store.errors import InputError
 from sweepdb.launching.expectations import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
@@ -34,8 +35,7 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int |
         "device": first.instance.scenario.device.name,
         "engine": first.engine,
         "engine_version": first.version,
-        "precision": first.instance.precision.linear.lower(),
-        **_formats_apart(first.instance),
+        **_formats(first.instance),
         "num_devices": sum(one.instance.devices * one.instances for one in commands),
     }
     for one in commands:
@@ -51,11 +51,18 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int |
     return stated | ({"shortest_length": shortest} if isinstance(shortest, float) and shortest < 1.0 else {})
 
 
-def _formats_apart(instance: StoredInstance) -> dict[str, str]:
-    """`precision` alone would say that linears and experts are one."""
+def _formats(instance: StoredInstance) -> dict[str, str]:
+    """`precision` is that of experts where it says what linears are in; their formats apart say so in any case."""
     linear, experts = instance.precision.linear, instance.precision.experts
-    apart = instance.model.routed and experts is not None and experts != linear
-    return {"linear_format": linear, "experts_format": str(experts)} if apart else {}
+    if not instance.model.routed or experts is None or experts == linear:
+        return {"precision": linear.lower()}
+    try:
+        meant = measured_precision(instance.model, experts, None)
+    except Unmatched:
+        told = linear
+    else:
+        told = experts if (meant.linear, meant.experts) == (linear, experts) else linear
+    return {"precision": told.lower(), "linear_format": linear, "experts_format": experts}
 
 
 def benchmark_script(commands: list[ServerCommand], users: int) -> str:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from statistics import median
 
@@ -58,16 +59,16 @@ def compare_files(paths: Sequence[Path]) -> FilesCompared:
 
     Settings match by lengths and load within 2 %, since clients count them. What served is part of a setting where it
     differs within a side. Repeated runs count by their median."""
-    names = [str(path) for path in paths]
-    if len(names) < 2:
+    if len(paths) < 2:
         raise InputError("compare needs two files or folders", hint="sweepdb compare before.json after.json")
-    if len({path.resolve() for path in paths}) < len(names):
+    if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("compare needs files or folders that differ: one is named twice")
+    names = _told_apart(paths)
     read = {name: read_files([path]) for name, path in zip(names, paths, strict=True)}
-    for name, found in read.items():
+    for path, found in zip(paths, read.values(), strict=True):
         if not found.records:
             why = f": {found.problems[0].where}: {found.problems[0].what}" if found.problems else ""
-            raise InputError(f"{name} holds no point that can be read{why}")
+            raise InputError(f"{path} holds no point that can be read{why}")
     served = {name: [_served(one) for one in found.records] for name, found in read.items()}
     varying = tuple(fact for fact in _facts_of(served) if any(_differ(points, fact) for points in served.values()))
     settings = _Settings()
@@ -83,6 +84,13 @@ def compare_files(paths: Sequence[Path]) -> FilesCompared:
         sides=tuple(Side(name=name, points=len(served[name]), served=_same(served[name], varying)) for name in names),
         problems=tuple(problem for found in read.values() for problem in found.problems),
     )
+
+
+def _told_apart(paths: Sequence[Path]) -> list[str]:
+    """Without the folders that all begin with."""
+    levels = zip(*(path.parts[:-1] for path in paths), strict=False)
+    shared = sum(1 for _ in takewhile(lambda folders: len(set(folders)) == 1, levels))
+    return [str(Path(*path.parts[shared:])) for path in paths]
 
 
 def _served(record: MeasurementRecord) -> dict[str, object]:

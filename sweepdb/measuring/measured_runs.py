@@ -76,4 +76,6 @@ def _named(row: Mapping[str, Any]) -> str:
     text = " ".join(str(given.pop(name)) for name in ("model", "device", "engine", "mode") if given[name] is not None)
     lengths = [given.pop(name) for name in ("input_length", "output_length")]
     words = [text, "/".join("-" if length is None else str(length) for length in lengths)]
+    if row["mode"] == "aggregated":  # both sides are one server
+        given = {name.removeprefix("decode_"): given[name] for name in given if not name.startswith("prefill_")}
     return " ".join([*words, *(f"{name}={value}" for name, value in given.items() if value is not None)])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from evaluator.ledger import (
     FileRead,
@@ -83,7 +84,7 @@ class ReadFiles:
     lines: int  # points read, those that stand in the files twice included
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
     requests: Mapping[str, MeasuredRequests] = field(default_factory=dict)  # logs, by the key of their point
-    said: tuple[str, ...] = ()  # a line a file: what was read, guessed, missing
+    said: tuple[str, ...] = ()  # a line a file, or many alike: what was read, guessed, missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
     results = [_read(path, among=len(paths)) for path in paths]
     logs: dict[str, MeasuredRequests] = {}
     found: list[Sequence[MeasurementRecord]] = []
-    said: list[str] = []
+    said: list[_FileSaid] = []
     for path, result in zip(paths, results, strict=True):
         change = functools.partial(_known, launched=launched_as(path), stated=stated or {}, tags=tags)
         records = _changed(result.records, change)
@@ -121,7 +122,7 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
         lines=sum(len(result.records) for result in results),
         whole=tuple(file for result in results for file in result.whole),
         requests=logs,
-        said=tuple(said),
+        said=tuple(_lines(said)),
     )
 
 
@@ -149,7 +150,28 @@ def _each_once(found: Sequence[Sequence[MeasurementRecord]]) -> Sequence[Measure
     return tuple(first.values())
 
 
-def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[str]:
+class _FileSaid(NamedTuple):
+    place: str
+    said: str
+
+
+_FEWEST_ALIKE = 4  # files that share a line
+
+
+def _lines(said: Sequence[_FileSaid]) -> Iterator[str]:
+    """The files' in order; many that say the same are one line, at the place of the first."""
+    places: dict[str, list[str]] = {}
+    for one in said:
+        places.setdefault(one.said, []).append(one.place)
+    for one in said:
+        alike = places[one.said]
+        if len(alike) < _FEWEST_ALIKE:
+            yield f"{one.place}: {one.said}"
+        elif one.place == alike[0]:
+            yield f"{one.place} and {len(alike) - 1:,} files more, each: {one.said}"
+
+
+def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[_FileSaid]:
     lines = []
     start = 0
     for file in files:
@@ -158,7 +180,7 @@ def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRe
         start += file.count
         place = str(path / file.place) if path.is_dir() else str(path)
         if not file.format:
-            lines += [f"{place}: not read: {'; '.join(file.guessed)}"] if file.guessed else []
+            lines += [_FileSaid(place, f"not read: {'; '.join(file.guessed)}")] if file.guessed else []
             continue
         parts = [f"{file.count} point{'' if file.count == 1 else 's'} of {file.format}"]
         parts += [f"{file.predictions} left out: predicted, not measured"] if file.predictions else []
@@ -166,7 +188,7 @@ def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRe
         missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
         parts += [f"missing: {', '.join(missing)}"] if missing else []
         parts += _of_runs(found) + _not_teaching(found)
-        lines.append(f"{place}: {'. '.join(parts)}")
+        lines.append(_FileSaid(place, ". ".join(parts)))
     return lines
 
 

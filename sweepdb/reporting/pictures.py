@@ -209,7 +209,7 @@ def _drawn_series(one: Series) -> Iterator[Json]:
     for first, last, level in zip([one.days[0].day, *ends], ends, levels, strict=False):
         yield {"of": "level", "series": series, "day": str(first), "until": str(last), "value": level}
     for step in one.steps:
-        verdict = "worse" if step.worse_percent > 0 else "better"
+        verdict = f"{'worse' if step.worse_percent > 0 else 'better'} from here"
         yield {"of": "step", "series": series, "day": str(step.day), "verdict": verdict,
                "change": f"{step.change_percent:+.1f} %"}  # fmt: skip
     changed = [day for day, before in zip(one.days[1:], one.days, strict=False) if day.version != before.version]

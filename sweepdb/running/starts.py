@@ -22,6 +22,7 @@ from store.location import StoreLocation, parse_url
 from store.whole_files import written_whole
 from sweepdb.launching import RESULTS, deployed, write_launch
 from sweepdb.measuring import import_measurements
+from sweepdb.planning import short_plan
 from sweepdb.running.clients import installed_client, measure
 from sweepdb.running.guarded import Mark, end_marked
 from sweepdb.running.how import HowToRun
@@ -163,7 +164,7 @@ class _Running:
             start.probe, folder, engine=self.how.engine, engine_version=self.how.engine_version, force=True,
             store=self.location.url,
         )  # fmt: skip
-        self.say(f"start {start.number} of {self.how.budget}: {start.device} {start.plan} ({start.probe}) in {folder}")
+        self.say(f"start {start.number} of {self.how.budget}: {_server(start)} ({start.probe}) in {folder}")
         load: Load | None = None
         try:
             if start.left and start.failed is None:
@@ -202,7 +203,7 @@ class _Running:
         file = write_failure(self.folder / start.folder, start, failed, load)
         self.journal.write("failed", file=file)
         self.bring_in(start)
-        told = f"{start.device} {start.plan} is out: {failed.message}"
+        told = f"{_server(start)} is out: {failed.message}"
         self.failed.append(told)
         self.say("\n    ".join([f"  {told}; its log ends with:", *failed.lines]))
         self.unclear = 0 if failed.out_of_memory or failed.under_load else self.unclear + 1
@@ -216,6 +217,10 @@ class _Running:
 
     def _noted(self, mark: Mark) -> None:
         self.journal.write("process", mark=asdict(mark))
+
+
+def _server(start: Begun) -> str:
+    return f"{short_plan(start.plan)} on {start.device}"
 
 
 def _loads(wanted: WantedStart) -> list[Load]:

@@ -34,8 +34,8 @@ def compared(*paths, columns=("concurrency", "metric", "only_in")):
     outcome = sweepdb(f"compare {' '.join(map(str, paths))} --format csv")
     assert outcome.code == 0, outcome.err
     rows = csv.DictReader(StringIO(outcome.out))
-    changes = [f"{path} %" for path in paths[1:]]
-    return [[row[name] for name in columns] + [row[str(path)] for path in paths] +
+    changes = [f"{path.name} %" for path in paths[1:]]
+    return [[row[name] for name in columns] + [row[path.name] for path in paths] +
             [row[name] and f"{float(row[name]):.1f}" for name in changes] for row in rows], outcome  # fmt: skip
 
 
@@ -45,15 +45,21 @@ def test_settings_meet_by_lengths_and_load_and_repeated_runs_count_by_their_medi
     )
     rows, outcome = compared(before, after)
     assert rows == [
-        ["1.0", "tpot_exclusive_ms_mean", str(before), "8.0", "", ""],
-        ["1.0", "ttft_ms_mean", str(before), "50.0", "", ""],
+        ["1.0", "tpot_exclusive_ms_mean", before.name, "8.0", "", ""],
+        ["1.0", "ttft_ms_mean", before.name, "50.0", "", ""],
         ["8.0", "tpot_exclusive_ms_mean", "", "10.0", "9.0", "-10.0"],
         ["8.0", "ttft_ms_mean", "", "110.0", "121.0", "10.0"],
-        ["16.0", "tpot_exclusive_ms_mean", str(after), "", "12.0", ""],
-        ["16.0", "ttft_ms_mean", str(after), "", "200.0", ""],
+        ["16.0", "tpot_exclusive_ms_mean", after.name, "", "12.0", ""],
+        ["16.0", "ttft_ms_mean", after.name, "", "200.0", ""],
     ]
-    assert f"{before}: 4 points of model Qwen/Qwen3-8B, device h100_sxm, engine vllm, engine_version 0.8" in outcome.err
-    assert f"{after}: 2 points of model Qwen/Qwen3-8B, device h100_sxm, engine vllm, engine_version 0.9" in outcome.err
+    assert (
+        f"{before.name}: 4 points of model Qwen/Qwen3-8B, device h100_sxm, engine vllm, engine_version 0.8"
+        in outcome.err
+    )
+    assert (
+        f"{after.name}: 2 points of model Qwen/Qwen3-8B, device h100_sxm, engine vllm, engine_version 0.9"
+        in outcome.err
+    )
 
 
 def test_a_size_that_differs_within_a_side_is_part_of_the_setting(tmp_path):
@@ -61,7 +67,7 @@ def test_a_size_that_differs_within_a_side_is_part_of_the_setting(tmp_path):
     first, other = write(tmp_path / "first.csv", both), write(tmp_path / "other.csv", [line(8, 66, 6, tp=2)])
     rows, _ = compared(first, other, columns=("tp", "metric", "only_in"))
     assert [row for row in rows if row[1] == "ttft_ms_mean"] == [
-        ["1", "ttft_ms_mean", str(first), "100.0", "", ""],
+        ["1", "ttft_ms_mean", first.name, "100.0", "", ""],
         ["2", "ttft_ms_mean", "", "60.0", "66.0", "10.0"],
     ]
 
@@ -75,7 +81,7 @@ def test_a_folder_is_one_side_and_a_file_of_another_client_another(tmp_path):
     mine = write(tmp_path / "mine.csv", [line(64, 810.25, 21.5)])
     rows, outcome = compared(tmp_path / "folder", mine)
     assert ["64.0", "ttft_ms_mean", "", "405.125", "810.25", "100.0"] in rows
-    assert f"{tmp_path / 'folder'}: 2 points of" in outcome.err
+    assert "folder: 2 points of" in outcome.err
 
 
 def test_three_sides_are_each_held_against_the_first(tmp_path, before):
@@ -100,6 +106,22 @@ def test_no_store_is_made(tmp_path, before, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sweepdb(f"compare before.csv {write(tmp_path / 'after.csv', [line(8, 1, 1)])}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["after.csv", "before.csv"]
+
+
+@pytest.mark.parametrize(
+    ("places", "headings"),
+    [
+        (("main/run.csv", "change/run.csv"), ("main/run.csv", "change/run.csv")),
+        (("of/one.csv", "of/one/two.csv"), ("one.csv", "one/two.csv")),
+    ],
+)
+def test_a_heading_is_what_tells_a_side_apart(tmp_path, places, headings):
+    for place in places:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / place, [line(8, 100, 9)])
+    named = " ".join(str(tmp_path / place) for place in places)
+    rows = csv.DictReader(StringIO(sweepdb(f"compare {named} --format csv").out))
+    assert rows.fieldnames[-4:] == [*headings, f"{headings[1]} %", "only_in"]
 
 
 def test_a_line_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_path, before):

@@ -282,6 +282,19 @@ def test_an_import_says_of_each_file_what_is_missing_and_what_failed(tmp_path, s
     assert "1 point corrects no answers: engine not stated" in said
 
 
+def test_files_that_say_the_same_share_a_line_and_a_few_do_not(tmp_path, store_url):
+    for count in (4, 3):
+        (tmp_path / f"{count}").mkdir()
+        for number in range(count):
+            (tmp_path / f"{count}" / f"{number}.yaml").write_text("a: 1\n", encoding="utf-8")
+        write(tmp_path / f"{count}" / "run.csv", [line(count)])
+    said = [sweepdb(f"measurements import {tmp_path}/{count}", store_url).err.splitlines() for count in (4, 3)]
+    assert [[one for one in lines if "not read" in one] for lines in said] == [
+        [f"{tmp_path}/4/0.yaml and 3 files more, each: not read: settings, no result"],
+        [f"{tmp_path}/3/{number}.yaml: not read: settings, no result" for number in range(3)],
+    ]
+
+
 @pytest.mark.parametrize(("rate", "running", "why"), [
     (1.0, "1", "few prompts a user, or a limited rate"), (40.0, "40", "wrong units, or other lengths"),
 ])  # fmt: skip

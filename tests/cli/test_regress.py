@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from client_files import VLLM
 from conftest_cli import sweepdb
 from web_client import send
@@ -75,7 +76,7 @@ def test_ci_fails_by_its_own_code(two_versions):
     asked = "regress --baseline before --against after"
     failed = sweepdb(f"{asked} --fail-over 5%", two_versions)
     assert failed.code == 5
-    assert "1 numbers are surely worse by more than 5 %" in failed.err
+    assert "1 number is surely worse by more than 5 %" in failed.err
     assert "worse" in failed.out  # the table is there all the same
     assert sweepdb(f"{asked} --fail-over 15%", two_versions).code == 0
 
@@ -97,7 +98,7 @@ def test_markdown_and_junit(two_versions):
         ("--baseline before", "regress needs --baseline and --against, or --trend"),
         ("--baseline before --against before", "are of both sides, before and before"),
         ("--baseline before --against v9", "--against v9 is no run's tag, version or day"),
-        ("--baseline 2026-13-01 --against after", "--baseline 2026-13-01: month must be in 1..12"),
+        ("--baseline 2026-13-01 --against after", "--baseline 2026-13-01 names no day of the calendar"),
         ("--baseline 2026-06-02..2026-05-01 --against after", "ends before it begins"),
         ("--baseline before --against after --fail-over much", "--fail-over much is no percentage"),
         ("--baseline before --against after --device b200", "no measured run is stored for this"),
@@ -128,7 +129,7 @@ def test_runs_whose_lengths_a_client_counted_are_of_one_setting(tmp_path, sqlite
 def test_a_table_says_once_what_settings_share(two_versions):
     run = sweepdb("regress --baseline before --against after", two_versions)
     assert {row.split()[-1] for row in run.out.splitlines()[2:]} == {"concurrency=32", "concurrency=64"}
-    assert "settings of Qwen/Qwen3-32B h100_sxm vllm aggregated 1024/512 num_devices=2" in run.err
+    assert "settings of Qwen/Qwen3-32B h100_sxm vllm aggregated 1024/512 num_devices=2 tp=2\n" in run.err
     comment = sweepdb("regress --baseline before --against after --format markdown", two_versions).out
     assert "Settings of Qwen/Qwen3-32B h100_sxm vllm aggregated 1024/512" in comment
 
@@ -175,11 +176,13 @@ def test_a_trend_is_drawn_with_levels_steps_and_versions(tmp_path, sqlite_url):
     levels = [(row["day"], row["until"], row["value"]) for row in rows if row["of"] == "level"]
     assert levels == [("2026-03-01", "2026-03-07", pytest.approx(20)), ("2026-03-07", "2026-03-12", pytest.approx(30))]
     assert [(row["day"], row["change"], row["verdict"]) for row in rows if row["of"] == "step"] == [
-        ("2026-03-07", "+50.0 %", "worse")
+        ("2026-03-07", "+50.0 %", "worse from here")
     ]
     versions = [(row["day"], row["version"]) for row in rows if row["of"] == "version"]
     assert versions == [("2026-03-01", "0.11.0"), ("2026-03-07", "0.12.0")]
-    assert sweepdb("regress --trend --format svg", url).out.startswith("<svg")
+    drawing = sweepdb("regress --trend --format svg", url).out
+    for said in ("a day's runs", "level", "worse from here"):  # the legend
+        assert f">{said}</text>" in drawing
 
 
 def test_rest_and_python_say_the_same(two_versions):
@@ -219,6 +222,11 @@ def test_the_job_of_the_page_gates_a_pull_request(tmp_path):
     commands = [text.partition("run: ")[2] for text in script.splitlines() if "run: sweepdb" in text]
     assert len(commands) == 3
     assert len(script.splitlines()) <= 15
+    job = yaml.safe_load(script)
+    # `gh` asks for GH_TOKEN in a workflow, and a token comments only where it may write; `on` is YAML's true.
+    assert job[True] == "pull_request"
+    assert job["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert job["jobs"]["serving-speed"]["env"] == {"GH_TOKEN": "${{ github.token }}"}
     for folder, slower in (("main", 1.0), ("change", 1.12)):
         (tmp_path / folder).mkdir()
         for run in range(3):

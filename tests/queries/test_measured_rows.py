@@ -273,6 +273,13 @@ def test_filters_mean_the_same_or_are_refused_by_name(measured, options, said):
         asked(measured[0], "best", **options)
 
 
+@pytest.mark.parametrize(("lengths", "found"), [("3500/1500", 3500), ("3600/1480", 3500), ("7000/1500", 7000)])
+def test_a_stored_workload_is_also_of_runs_near_its_lengths(measured, lengths, found):
+    """A page asks by the workload of predicted rows, and clients that draw lengths count others."""
+    rows = asked(measured[0], "curve", workload=f"{lengths} max-num-batched-tokens 8192").scope
+    assert rows == (f"{MODEL} · {found}/1500 · BF16 · measured · vllm",)
+
+
 @pytest.mark.parametrize(
     ("report", "options", "said"),
     [

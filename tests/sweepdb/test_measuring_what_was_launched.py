@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from client_files import VLLM
+from conftest_cli import sweepdb as typed
 from launched_rows import fill, rows_of
 
 import sweepdb
 from evaluator.ledger import parse_stated
 from store.errors import InputError
 from sweepdb.launching import launched_as, write_launch
+from sweepdb.measuring import import_measurements
 
 TESTS = Path(__file__).parents[1]
 ROWS = {"server": "aggregated", "pair": "disaggregated"}
@@ -54,6 +56,24 @@ def test_a_result_is_of_the_row_that_its_folder_starts(launched, tmp_path):
     )  # fmt: skip
     assert (record.num_devices, record.decode.tp, record.decode.ep) == (4, 4, 4)
     assert record == replace(imported(launched["server"] / "results" / "run.json", tmp_path), source=record.source)
+
+
+def test_experts_in_a_format_of_their_own_are_measured_rows_beside_predicted_ones(tmp_path):
+    """gpt-oss is published in MXFP4, its experts alone: `mxfp4` says both, and bf16 would be another server."""
+    store = f"sqlite:///{tmp_path}/s.sqlite"
+    sweepdb.evaluate(
+        "openai/gpt-oss-20b", device="h100_sxm", num_devices=1, input_length=1024, output_length=128, batch_range=64,
+        mode="aggregated", store=store,
+    )  # fmt: skip
+    with sweepdb.open(store) as opened:
+        row = opened.best().dicts()[0]["probe"]
+    write_launch([row], tmp_path / "run", store=store)
+    (tmp_path / "run" / "results").mkdir()
+    result = {name: value for name, value in VLLM.items() if name not in {"device", "tensor_parallel_size", "model_id"}}
+    (tmp_path / "run" / "results" / "run.json").write_text(json.dumps(result), encoding="utf-8")
+    import_measurements([tmp_path / "run"], store)
+    rows = json.loads(typed("query best --rows both --format json", store).out)
+    assert [one["rows"] for one in rows] == ["predicted", "measured"]
 
 
 def test_a_result_of_a_pair_has_both_its_sides(launched, tmp_path):

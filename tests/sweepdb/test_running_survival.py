@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -247,6 +248,8 @@ def test_decide_makes_its_starts_and_says_what_they_changed(place, tmp_path, cap
                 "--store", url]  # fmt: skip
     assert run_command(["decide", *question, "--run", "--budget", "3"]) == 0
     told = capsys.readouterr()
+    assert "start 1 of 3: TP2 on h100_sxm (" in told.err
+    assert re.search(r"\n[0-9a-f]{8}  h100_sxm  TP2 +\d+ ", told.out)  # whole users
     # Of two devices plans of tensor parallel size 2 were measured; any other runs out of memory as it starts.
     assert "ready at http://127.0.0.1:" in told.err
     # The answer reads every point that was measured, and leaves out each plan whose server failed.

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { latest } from "./asking.js";
 import { LIMITS } from "./limits.js";
 import { Picture, fitted, warm } from "./draw.js";
-import { Asking, Moment, drawn, failure } from "./parts.js";
+import { Asking, Moment, drawn, failure, kept } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { table } from "./table.js";
 import { typed, USUAL_LIMITS } from "./words.js";
@@ -19,12 +19,14 @@ const USUAL = { num_devices: "8", ...USUAL_LIMITS };
 const METRICS = [["tpot_ms", "TPOT", "tpot_limit"], ["ttft_ms", "TTFT", "ttft_limit"]];
 const COLUMNS = ["device", "plan", "instances", "num_devices", "concurrency", "requests_per_s", "output_tokens_per_s", "ttft_ms", "tpot_ms", "holds", "stands", "probe"];
 
+const CAPTION = "A band holds four of five runs, a line what they are expected to be. Dotted: the bare prediction; a diamond: a run of yours; dashed: the limit.";
+
 // Commands between backticks stand out.
 const coded = (text) => text.split("`").map((part, place) => (place % 2 ? h("code", {}, part) : part));
 
 // One server's times over its users: the band of what a run would measure, what is predicted, what was measured, the limit.
 function banded(rows, name, limit) {
-  const x = { field: "concurrency", type: "quantitative", title: "concurrency", scale: { type: "log" } };
+  const x = { field: "concurrency", type: "quantitative", title: "concurrency", scale: { type: "log", nice: false } };
   const y = (field) => ({ field, type: "quantitative", title: `${name}, ms`, scale: { type: "log", nice: false } });
   const told = ["plan", "concurrency", "low_ms", "expected_ms", "high_ms", "measured_ms"].map((field) => ({ field }));
   const color = { field: "plan", type: "nominal", title: "plan" };
@@ -48,7 +50,7 @@ export async function decide(main) {
   const rows = h("div");
   const asking = new Asking(said, next, rows, ...figures.map((one) => one.canvas));
   fill(main, h("h1", {}, "Decide by a few runs"), h("p", { class: "intro" }, "What to deploy on what is known now, and the run that is worth most for this decision. Import its result, and the bands narrow."),
-    choice, form, asking.line, said, next, figures.map((one) => h("section", { class: "report" }, h("h2", {}, `${one.name} of the best servers`), h("figure", {}, one.canvas))), rows);
+    choice, form, asking.line, said, next, figures.map((one) => h("section", { class: "report" }, h("h2", {}, `${one.name} of the best servers`), h("figure", {}, one.canvas, h("figcaption", {}, h("p", {}, CAPTION))))), rows);
   for (const one of figures) one.picture = new Picture(one.canvas);
   if (!location.search) change(USUAL);
   fill(form, FIELDS.map(({ name, label, placeholder = "" }) => h("label", { class: "field" }, h("span", {}, label),
@@ -62,10 +64,10 @@ export async function decide(main) {
   function scriptButton() {
     const button = h("button", { type: "button", id: "script", onclick: async () => {
       const answer = await fetch(`/api/v1/decide.sh?${queryOf(parameters())}`);
-      await navigator.clipboard?.writeText(await answer.text()).catch(() => null);
-      button.textContent = answer.ok ? "copied: run it where the devices are" : "there is no script of this run";
+      const copied = answer.ok && await kept(await answer.text());
+      button.textContent = copied ? "copied: run it where the devices are" : answer.ok ? "this browser copies nothing here: open it" : "there is no script of this run";
     } }, "Copy the next run's script");
-    return button;
+    return [button, " ", h("a", { href: `/api/v1/decide.sh?${queryOf(parameters())}` }, "open it")];
   }
 
   const refresh = latest(async () => {
@@ -75,7 +77,7 @@ export async function decide(main) {
       moment.state = told.state;
       fill(said, told.sentences.map((line) => h("p", { class: "sentence" }, coded(typed(line)))));
       const start = told.next_starts[0];
-      fill(next, start ? [h("ul", {}, told.outcomes.map((line) => h("li", {}, line))), scriptButton()] : null);
+      fill(next, start ? [h("ul", {}, told.outcomes.map((line) => h("li", {}, line))), ...scriptButton()] : null);
       for (const one of figures) {
         const mine = told.bands.filter((row) => row.metric === one.metric);
         one.canvas.closest("section").hidden = !mine.length;

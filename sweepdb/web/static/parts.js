@@ -59,11 +59,13 @@ export function failure(error) {
   return h("div", { class: "error", role: "alert" }, h("strong", {}, typed(error.message)), error.hint ? h("p", {}, typed(error.hint)) : null);
 }
 
+// Whether a text is on the clipboard, which pages of another machine have over https alone.
+export const kept = (text) => navigator.clipboard?.writeText(text).then(() => true, () => false) ?? Promise.resolve(false);
+
 // A button that takes a line along.
 export function copied(line) {
   const copy = h("button", { type: "button", class: "plain", onclick: async () => {
-    await navigator.clipboard?.writeText(line).catch(() => null);
-    copy.textContent = "copied";
+    copy.textContent = await kept(line) ? "copied" : "not copied: this page may not";
   } }, "copy");
   return copy;
 }
