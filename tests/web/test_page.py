@@ -402,28 +402,6 @@ def test_rows_of_several_cost_models_are_a_choice_that_the_address_holds(watched
     assert page.locator("#family").input_value() == family
 
 
-def test_the_next_runs_script_is_copied_or_opened(chromium, server):
-    """Over http from another machine a browser has no clipboard: then the page does not say that it copied."""
-    for permissions, script, said in (
-        (["clipboard-read", "clipboard-write"], "", "copied: run it where the devices are"),
-        ([], "Object.defineProperty(navigator, 'clipboard', { value: undefined })", "this browser copies nothing"),
-    ):
-        context = chromium.new_context(permissions=permissions)
-        context.add_init_script(script)
-        watched = Watched(context.new_page(), server)
-        watched.open("/decide?tpot_limit=50&num_devices=8")
-        page = watched.page
-        page.locator("#script").click()
-        page.get_by_text(said).wait_for()
-        opened = page.request.get(page.locator("#script + a").evaluate("one => one.href")).text()
-        assert opened.startswith("#!/usr/bin/env bash")
-        if permissions:
-            assert page.evaluate("navigator.clipboard.readText()") == opened
-        assert page.locator("figcaption").first.inner_text().startswith("A band holds four of five runs")
-        assert watched.wrong == []
-        context.close()
-
-
 def test_measured_rows_stand_beside_predicted_ones_or_alone(chromium, tmp_path):
     url, model, device = f"sqlite:///{tmp_path}/store.sqlite", "acme/unlisted-8B", "h100_sxm"
     made = mission_records(models=((model, *MODELS[4][1:]),), devices=((device, *DEVICES[0][1:]),), plans=PLANS[:2])
