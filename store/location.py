@@ -46,6 +46,11 @@ class StoreLocation:
     moment: Moment | None = None
 
     @property
+    def is_to_be_made(self) -> bool:
+        """Whether it is a file that is not there yet."""
+        return self.path is not None and not self.path.exists()
+
+    @property
     def driver_url(self) -> str:
         """libpq knows no `+psycopg`."""
         return self.url.replace("postgresql+psycopg://", "postgresql://", 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from evaluator.inputs import resolve, shortened
-from store.errors import InputError, StoreError
+from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
@@ -31,11 +31,8 @@ def listed_prices(store_url: str | None) -> list[list[object]]:
 
 def check_priced(devices: Collection[str], store_url: str | None) -> None:
     """Refuse a ranking by cost of devices without any price."""
-    try:
-        known = {device for device, _, usd, *_ in listed_prices(store_url) if usd is not None}
-    except StoreError:
-        known = set()
-    if not known & set(devices):
+    listed = [] if parse_url(store_url).is_to_be_made else listed_prices(store_url)
+    if not {device for device, _, usd, *_ in listed if usd is not None} & set(devices):
         raise InputError(
             f"`rank_by=cost` needs a price, and none of {' or '.join(devices)} is stored",
             hint=f"type the USD an hour first: sweepdb prices set {' '.join(f'{device} USD' for device in devices)}",

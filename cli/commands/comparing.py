@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -109,13 +109,7 @@ def regress(  # noqa: PLR0917  one parameter an option
     if format_ in {_MARKDOWN, "junit"}:
         write_text(_markdown(found) if format_ == _MARKDOWN else _junit(found, least or 0.0), output, exact=True)
     elif format_ == "table":
-        shown = found.changes[:_MOST_SHOWN]
-        shared, told = _told_apart(one.setting for one in shown)
-        write_text(table_lines(_SHOWN, [_line(one, told) for one in shown]), output)
-        if shared:
-            say(f"settings of {shared}")
-        if len(found.changes) > _MOST_SHOWN:
-            say(f"the first {_MOST_SHOWN} of {len(found.changes):,} changes; --format csv has all")
+        _write_table(found.changes, output)
     else:
         rows = [(*astuple(one), one.worse_percent) for one in found.changes]
         write_rows((*(field.name for field in fields(found.changes[0])), "worse_percent"), rows, format_, output)
@@ -125,6 +119,16 @@ def regress(  # noqa: PLR0917  one parameter an option
         said = f"{counted(worse, 'number')} {'is' if worse == 1 else 'are'}"
         raise Worsened(f"{said} surely worse by more than {least:g} %")
     return 0
+
+
+def _write_table(changes: Sequence[Change], output: Path | None) -> None:
+    shown = changes[:_MOST_SHOWN]
+    shared, told = _told_apart(one.setting for one in shown)
+    write_text(table_lines(_SHOWN, [_line(one, told) for one in shown]), output)
+    if shared:
+        say(f"settings of {shared}")
+    if len(changes) > _MOST_SHOWN:
+        say(f"the first {_MOST_SHOWN} of {len(changes):,} changes; --format csv has all")
 
 
 def _percent(text: str) -> float:

@@ -104,7 +104,7 @@ def no_device(models: Sequence[str], store_url: str | None) -> InputError:
 
 def _stored(store_url: str | None) -> list[str]:
     location = parse_url(store_url)
-    if location.path is not None and not location.path.exists():
+    if location.is_to_be_made:
         return []
     try:
         return [one.name for one in stored_names(location, "device", "")]

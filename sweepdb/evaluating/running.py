@@ -85,8 +85,7 @@ def count_request(
 
 
 def _known_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> dict[str, OperatorSet]:
-    path = parse_url(store_url).path
-    if path is not None and not path.exists():
+    if parse_url(store_url).is_to_be_made:
         return {}
     with suppress(StoreError), open_store(store_url, read_only=True) as store:
         found = get_operators(store, wanted_operators(request))

@@ -33,7 +33,7 @@ class _Sweep(NamedTuple):
 def stored_scenarios(
     parts: Sequence[SweepRequest], location: StoreLocation, arrivals: ArrivalRequest | None = None
 ) -> tuple[str, frozenset[str]] | None:
-    if location.path is not None and not location.path.exists():
+    if location.is_to_be_made:
         return None
     arguments = request_arguments(parts) | ({} if arrivals is None else {"arrivals": arrivals})
     try:

@@ -24,7 +24,6 @@ DEVICES = {
     name.upper().removesuffix("_SXM"): name
     for name in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
 }
-MODES = {"all": "all", "aggregated": "aggregated", "disaggregated": "disaggregated"}
 ASKED, KNOWN = "serving.csv As asked", "serving.csv As known"
 PUBLISHED = ("published.csv As asked", "published.csv As known")
 TAU = re.compile(r"Kendall tau of tokens/s/device: (\S+), mean of (\d+) groups")
@@ -67,7 +66,7 @@ def _first(cells: list[str], rows: Printed) -> list[str]:
         asked, known = (rows[which, "priority", cells[0].rpartition(" ")[2], "all"] for which in PUBLISHED)
         return [*cells[:2], asked[0], *asked[1:3], *known[1:3]]
     whole = cells[1] == "whole request"
-    table, row = ("rows", "all") if cells[0] == "all" and not whole else ("mode", MODES[cells[0]])
+    table, row = ("rows", "all") if cells[0] == "all" and not whole else ("mode", cells[0])
     metric = "end to end" if whole else cells[1].lower()
     asked, known = (rows[which, table, row, metric] for which in (ASKED, KNOWN))
     return [*cells[:2], asked[0], *asked[1:3], *known[1:3]]

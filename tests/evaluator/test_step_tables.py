@@ -63,12 +63,13 @@ def test_a_token_goes_once_to_each_device_of_its_experts(held_in, narrower):
     assert moved == pytest.approx([narrower * 3.5995 * 14336, 3.5995 * 14336, 8 * 14336], rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("device", "of_rows", "once"), [("h100_sxm", 46.3, 17.6), ("h200_sxm", 44.8, 15.8), ("b200_sxm", 28.2, 29.8)]
-)
-def test_deepep_sends_a_token_once(device, of_rows, once):
-    """Median error in percent over DeepEP's measured exchanges of prompts by eight devices: dispatch and combine of 256 to
-    16,384 tokens each, with the fastest number of multiprocessors."""
+@pytest.mark.parametrize("device", ["h100_sxm", "h200_sxm", "b200_sxm"])
+def test_deepep_sends_a_token_once(device):
+    """Over DeepEP's measured exchanges of prompts by eight devices: dispatch and combine of 256 to 16,384 tokens each, with
+    the fastest number of multiprocessors.
+
+    Eight experts are on 8 (1 - (7/8)^8) = 5.3 of eight devices, so a row for each expert is half as much again as what is
+    sent. On Blackwell neither is nearer: its times are off by as much both ways."""
     table = shared_data("kernels_by_engine", device) / "wideep_deepep_normal_perf--sglang--0.5.12.parquet"
     times = "dispatch_transmit_us + dispatch_notify_us + combine_transmit_us + combine_notify_us"
     rows = duckdb.sql(
@@ -87,6 +88,9 @@ def test_deepep_sends_a_token_once(device, of_rows, once):
             seconds = sum(operator_seconds(one, cost, sums).total()[0] for one in some)
             found[name].append(abs(1e6 * seconds / measured - 1.0))
     assert len(rows) == 126
-    assert {name: 100 * median(errors) for name, errors in found.items()} == pytest.approx(
-        {"rows": of_rows, "once": once}, abs=0.5
-    )
+    rows_off, once_off = (median(errors) for errors in found.values())
+    if device == "b200_sxm":
+        assert abs(rows_off - once_off) < 0.05
+    else:
+        assert once_off < 0.2
+        assert rows_off > 0.4

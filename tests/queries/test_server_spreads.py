@@ -42,10 +42,8 @@ SURE_ABOUT = (0.5, 0.8, 0.9)  # shares that limits are read with
 MOST_OFF = 0.08
 # First tokens at even odds count by server: one cookbook has three quarters of the points, and answers prompts sooner.
 BY_SERVER = {("ttft_ms", 0.5)}
-WITHIN_MEDIAN, WITHIN_P90 = (
-    (0.4, 0.64),
-    (0.82, 0.98),
-)  # of few points (44 of 69, 58 of 70); promised: 0.4 to 0.6, 0.85 to 0.95
+# Of a few dozen points, where one is 0.014 (44 of 69 within, 58 of 70); promised are 0.4 to 0.6, 0.85 to 0.95.
+WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.64), (0.82, 0.98)
 
 
 def spread(**changes):
