@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _TIMES = f"scenario_id, batch_size, coalesce(ttft_ms, 0), coalesce(tpot_exclusive_ms, 0), coalesce({WHOLE_MS}, 0)"
 # Rows of a ladder of so many requests, or nearest on both sides. Numbers as text: parts without them are skipped.
 _NEAREST = f"""
-    SELECT {_TIMES} FROM (VALUES {{points}}) AS point (scenario, size)
-    JOIN raw.{STORED_PROBE} ON scenario_id = scenario
+    SELECT {_TIMES} FROM (VALUES {{points}}) AS point (asked, size)
+    JOIN raw.{STORED_PROBE} ON scenario_id = asked
     WHERE scenario_id IN ({{scenarios}})
-    QUALIFY batch_size = max(batch_size) FILTER (WHERE batch_size <= size) OVER (PARTITION BY scenario, size)
-        OR batch_size = min(batch_size) FILTER (WHERE batch_size >= size) OVER (PARTITION BY scenario, size)
+    QUALIFY batch_size = max(batch_size) FILTER (WHERE batch_size <= size) OVER (PARTITION BY asked, size)
+        OR batch_size = min(batch_size) FILTER (WHERE batch_size >= size) OVER (PARTITION BY asked, size)
 """  # noqa: S608  our names
 _SIZES = f"""
     SELECT DISTINCT batch_size FROM raw.{STORED_PROBE}

@@ -1,10 +1,11 @@
 """Answers corrected by own runs against plain arithmetic on every stored row, and what holds of all of them."""
 
+import functools
 import math
 
 import numpy as np
 import pytest
-from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, put, scenario, sweep_record
 from queries_stores import changed, read_rows, write_sweep
 
 from queries.asking.options import Limits, ReportOptions, Scope
@@ -14,24 +15,45 @@ from queries.learning.own_points import MOST_RUNS
 from queries.narrow.kept_rows import Rows
 from queries.session import Session
 from store.location import parse_url
+from store.opening import open_store
+from store.parts import ShardBlock, part_shelf, register_part, write_part
 from store.schema import OF_PLANS
+from store.writing import begin_sweep, finish_sweep, put_scenarios, void
 
 SIZES = 24
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A model under an engine on two devices, and without one: (url, rows, model key)."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('own')}/store.sqlite"
+def two_devices():
+    """A model under an engine on two devices, and without one."""
     made = [
         scenario(MODELS[4], workload, device, precision=PRECISIONS[0], plan=plan, phase="aggregated")
         for device in DEVICES[:2]
         for plan in PLANS[:3]
         for workload in WORKLOADS[:2]
     ]
-    records = [*made, *(changed(one, serving_model="vllm") for one in made)]
+    return [*made, *(changed(one, serving_model="vllm") for one in made)]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """(url, rows, model key)"""
+    url = f"sqlite:///{tmp_path_factory.mktemp('own')}/store.sqlite"
+    records = two_devices()
     write_sweep(url, records, key="a", sizes=SIZES)
-    return url, read_rows(url), made[0].subject.model.key
+    return url, read_rows(url), records[0].subject.model.key
+
+
+def write_in_parts(url, records):
+    """As workers do: the database has no row of them."""
+    with open_store(url, create=True) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="a" * 32))
+        blocks = [
+            ShardBlock(scenario_id=ref.id, scenario_key=ref.key, replicas=record.subject.plan.dp * record.subject.plan.pp,
+                       record=block(record, 1, SIZES))
+            for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True)
+        ]  # fmt: skip
+        register_part(store, sweep_id, "b" * 64, write_part(part_shelf(store), "b" * 64, blocks))
+        finish_sweep(store, sweep_id, "finished")
 
 
 def place_of(row):
@@ -225,6 +247,27 @@ def test_between_stored_batch_sizes_the_ladder_is_interpolated():
     assert _interpolated([Row(1, 4, 100.0, 10.0, 1000.0)], 8) is None
 
 
+def test_a_run_between_stored_batch_sizes_corrects_the_stored_ones(stored, seen, tmp_path):
+    """12 users, where 1 to 8 and 16 to 24 are stored: 1.5 times longer first tokens there make 16 wait longer, too."""
+    url = f"sqlite:///{tmp_path}/between.sqlite"
+    records = two_devices()
+    with open_store(url, create=True) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="a" * 32))
+        for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
+            for first, last in ((1, 8), (16, 24)):
+                put(store, sweep_id, record, ref, first=first, last=last)
+        finish_sweep(store, sweep_id, "finished")
+    of_plan = {one["batch_size"]: one for one in rows_under(stored)[:SIZES]}
+    row, share = of_plan[12], math.log(12 / 8) / math.log(16 / 8)
+    predicted = of_plan[8]["ttft_ms"] ** (1 - share) * of_plan[16]["ttft_ms"] ** share
+    point = point_of(stored, row, "a" * 64, ttft=1.5 * predicted / row["ttft_ms"])
+    answer = asked(url, [point], "curve")
+    bare = {one["probe"]: one["ttft_ms"] for one in asked(url, (), "curve").dicts()}
+    told = {one["probe"]: one["ttft_ms"] / bare[one["probe"]] for one in answer.dicts()}
+    assert answer.own_runs.points == ("a" * 64,)
+    assert 1.2 < told[f"{row['scenario'][:8]}:16"] < 1.5
+
+
 def test_of_very_many_runs_the_newest_decide(stored):
     row = rows_under(stored)[5]
     older = [point_of(stored, row, f"{place:064x}", tpot=3.0) for place in range(150)]
@@ -234,3 +277,25 @@ def test_of_very_many_runs_the_newest_decide(stored):
     predicted = next(one for one in stored[1] if f"{one['scenario'][:8]}:{one['batch_size']}" == shown["probe"])
     assert 1.3 < shown["tpot_ms"] / predicted["tpot_exclusive_ms"] < 1.6  # of all 350 runs the mean is above 2
     assert any("150 older settings of this server are not read" in line for line in answer.own_runs.lines)
+
+
+@pytest.mark.parametrize("place", ["parts", "postgresql"])
+def test_it_does_not_matter_where_rows_lie(stored, seen, place, tmp_path, request):
+    url = f"sqlite:///{tmp_path}/parts.sqlite" if place == "parts" else request.getfixturevalue("postgresql_url")
+    write = write_in_parts if place == "parts" else functools.partial(write_sweep, key="a", sizes=SIZES)
+    write(url, two_devices())
+    here, there = (asked(one, seen[0], "curve") for one in (stored[0], url))
+    assert there.dicts() == here.dicts()
+    assert there.own_runs == here.own_runs
+
+
+def test_a_run_of_rows_that_are_void_teaches_nothing(stored, seen, tmp_path):
+    """Void rows are no prediction: nothing says how far the run is from one."""
+    url = f"sqlite:///{tmp_path}/void.sqlite"
+    write_sweep(url, two_devices(), key="a", sizes=SIZES)
+    scenario_of_first = rows_under(stored)[3]["scenario"]
+    with open_store(url) as store:
+        void(store, scenario_of_first, "a wrong driver")
+    answer = asked(url, seen[0], "curve")
+    assert answer.own_runs.points == ("b" * 64, "c" * 64)
+    assert not any(row["probe"].startswith(scenario_of_first[:8]) for row in answer.dicts())
