@@ -9,7 +9,6 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from evaluator.evaluate import composition_of
@@ -18,6 +17,7 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.together import AskedSizes, evaluate_many
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.parts import ShardBlock
 from store.records import BlockRecord
 

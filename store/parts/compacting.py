@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import delete, select, update
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.claiming import claim_beside, part_shelf, require_own

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from store.digests import DigestedBlocks, as_floats
 from store.errors import InputError, StoreError
+from store.light_dataclass import dataclass
 from store.placing import Shelf, footer_digest
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text
 
 from store.errors import StoreError
+from store.light_dataclass import dataclass
 from store.opening import Store
 from store.parts.files import PutFile
 from store.placing import FileTimes, shelf_at

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
 
 from store.errors import InputError
+from store.light_dataclass import dataclass
 from store.opening import Store
 from store.parts.files import PartBlock, PartFile
 from store.parts.naming import insert_part
