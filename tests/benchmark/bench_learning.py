@@ -1,6 +1,6 @@
 """Learning from own runs, judged on servers whose other settings were measured too. Prints a JSON line a figure.
 
-    python tests/benchmark/bench_learning.py FOLDER     # holds e2e/serving.csv and fresh/closed.csv
+    python tests/benchmark/bench_learning.py [FOLDER]     # holds e2e/serving.csv and fresh/closed.csv
 
 Each pair of device and model of `serving.csv`, and each source of `closed.csv`, is left out of the priors in turn (its
 predictions never saw it either). 0, 1, 3, 5 and 8 of its settings are taken as runs, each the one that leaves the least
@@ -21,7 +21,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products here are small: t
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
+
+from shared_data import ROOT
 
 from evaluator.ledger import read_measurements
 from queries.learning import Process, prior_of
@@ -164,4 +166,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
