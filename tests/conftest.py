@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from examples import MOST, PROFILE, examples
 from hypothesis import settings
+from page_port import alone_at_port
 from postgresql_server import Server, running_server, why_not
 from quick import LATER, STALE, begun_first, listed, quick
 
@@ -60,6 +61,12 @@ def pytest_configure(config):
         own = tempfile.TemporaryDirectory(prefix="sweepdb-cache-")
         config.add_cleanup(own.cleanup)
         os.environ["XDG_CACHE_HOME"] = own.name
+
+
+@pytest.fixture
+def page_port():
+    with alone_at_port():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

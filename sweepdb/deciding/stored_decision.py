@@ -155,10 +155,12 @@ class _Deciding:
         return None if place is None else self.chosen(place)
 
     def others(self) -> Sequence[Chosen]:
-        worth = self.worlds.worth.mean(axis=0)
+        """Of each server what is believed and brings most, else what holds likeliest."""
+        holds = self.worlds.holds
+        worth = np.where(holds >= self.worlds.believed, self.worlds.worth.mean(axis=0), 0.0)
         best: dict[int, int] = {}
         first = self.worlds.chosen if self.known.settings else None
-        for place in sorted(range(len(worth)), key=lambda one: (one != first, -worth[one])):
+        for place in sorted(range(len(worth)), key=lambda one: (one != first, -worth[one], -holds[one])):
             best.setdefault(int(self.worlds.starts[place]), place)
         return [self.chosen(place) for place in best.values()]
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -14,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
+from page_port import listening
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "launch-and-watch.md"
 BLOCK = re.compile(r"^ *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-PORT = 8000  # of the page
 
 
 def steps(page):
@@ -31,15 +30,9 @@ def steps(page):
             yield "\n".join(lines)
 
 
-def listening(port):
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.mark.survival
+@pytest.mark.usefixtures("page_port")
 def test_the_page_goes_round(tmp_path, monkeypatch):
-    if listening(PORT):
-        pytest.skip(f"something else listens at port {PORT}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SWEEPDB_STORE", raising=False)
     for entry in ROOT.iterdir():
@@ -52,7 +45,7 @@ def test_the_page_goes_round(tmp_path, monkeypatch):
             step = step.replace("PROBE", probe).replace("4 * users + 4", "users")
             if step.endswith("&"):
                 server = subprocess.Popen(["bash", "-c", f"exec env {step[:-1]}"], env=surroundings)
-                while not listening(PORT):
+                while not listening():
                     assert server.poll() is None
                     time.sleep(0.1)
             elif step.startswith("sweepdb "):

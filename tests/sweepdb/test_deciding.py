@@ -153,7 +153,10 @@ def test_users_are_carried_by_as_few_devices_as_possible(url):
     one = found.answer
     assert one.instances == -(-200 // one.concurrency)
     assert one.num_devices == one.instances * int(one.plan.split("pp")[0][2:])
-    assert one.num_devices == min(other.num_devices for other in found.others if other.holds >= BELIEVED)
+    # What is saved counts as often as it holds: 10 devices at 69 % are worth more than 9 at 61 %.
+    assert one.holds >= BELIEVED
+    saved = [other.holds / other.num_devices for other in found.others if other.holds >= BELIEVED]
+    assert one.holds / one.num_devices == pytest.approx(max(saved), rel=0.01)
 
 
 def test_a_rate_takes_as_many_servers_as_carry_it(url):

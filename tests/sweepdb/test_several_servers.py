@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest_cli import sweepdb as command
 from launched_rows import fill, rows_of
+from page_port import listening
 
 import sweepdb
 from store.errors import InputError
@@ -176,10 +176,8 @@ def test_a_folder_comes_back_as_its_row(url, tmp_path):
 
 
 @pytest.mark.survival
+@pytest.mark.usefixtures("page_port")
 def test_two_servers_and_their_router_are_started_measured_and_compared(tmp_path):
-    with socket.socket() as one:
-        if one.connect_ex(("127.0.0.1", 8000)) == 0:
-            pytest.skip("something else listens at port 8000")
     url = f"sqlite:///{tmp_path}/store.sqlite"
     sweepdb.evaluate(
         "Qwen/Qwen3-8B", device="h100_sxm", num_devices=1, input_length=300, output_length=40, batch_range=(4, 4),
@@ -202,9 +200,8 @@ def test_two_servers_and_their_router_are_started_measured_and_compared(tmp_path
     with subprocess.Popen(["bash", str(folder / "start.sh")], env=surroundings, start_new_session=True) as started:
         try:
             for _ in range(600):
-                with socket.socket() as one:
-                    if one.connect_ex(("127.0.0.1", 8000)) == 0:
-                        break
+                if listening():
+                    break
                 assert started.poll() is None
                 time.sleep(0.1)
             subprocess.run(["bash", str(folder / "bench.sh")], env=surroundings, check=True, capture_output=True)
