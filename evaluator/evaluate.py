@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.features import refusal, said, said_of_cost
 from evaluator.graph.capture.capture_request import CaptureRequest, Trace
-from evaluator.graph.operators import OperatorSet, SameObjects
+from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import Precision, linear_format
 from evaluator.inputs.launch import LOAD, Plan, Routing, busiest_load
@@ -24,7 +24,8 @@ from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined_blocks
-from evaluator.scenario import Scenario, evened_out
+from evaluator.same_objects import SameObjects
+from evaluator.scenario import Scenario, evened_out, serving_engine
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
@@ -124,7 +125,7 @@ def cost_of(scenario: Scenario) -> CostModel:
     """Calibrated models also depend on how tokens fall on experts."""
     stated = scenario.routing.startswith(LOAD)  # of the server as it is, its copies of experts included
     routing = "balanced" if evened_out(scenario) and not stated else scenario.routing
-    engine = serving_model_of(scenario).engine(scenario)
+    engine = serving_engine(scenario)
     rows = engine.expert_rows if engine is not None and scenario.plan.tp < LEAST_UNPADDED_TP else 0
     return cost_model(scenario.device, scenario.convention, routing, rows)
 

@@ -14,12 +14,11 @@ from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
 from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
 from evaluator.pricing.occurrence import expert_loads, operator_seconds, seen_by, touched_experts
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.columns import MS
 from evaluator.serving.encoding import encoded_images, encoding, image_sums
 from evaluator.serving.engine.encoders_apart import EncoderStage, busiest_encoder, encoder_stage
 from evaluator.serving.interface import Run
-from evaluator.serving.models import serving_model_of
 from evaluator.serving.phases import decode_period
 from evaluator.serving.waves.wave_latencies import reading_s
 from store.errors import InputError
@@ -113,7 +112,7 @@ def _one_user(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> Run:
 
 
 def _stage(run: Run) -> EncoderStage:
-    engine = serving_model_of(run.scenario).engine(run.scenario)
+    engine = serving_engine(run.scenario)
     if engine is None:
         raise InputError("formulas have no encoders on devices of their own")
     return encoder_stage(run, engine, encoded_images(run.scenario.workload))

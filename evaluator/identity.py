@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from evaluator.canonical import canonical, content_key, key_of_texts, keyed, scalar_text
-from evaluator.graph.operators import SameObjects
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import effective_rate
 from evaluator.inputs.engines.engine_profiles import key_of_engine
@@ -18,8 +17,8 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.workloads.workload import TIERS, Workload, hit_rate_of
 from evaluator.inputs.workloads.workload_labels import label_of
-from evaluator.scenario import Scenario, default_routing
-from evaluator.serving.models import serving_model_of
+from evaluator.same_objects import SameObjects
+from evaluator.scenario import Scenario, default_routing, serving_engine
 from evaluator.version import formula_version
 from store.records import (
     DeviceRecord,
@@ -202,7 +201,7 @@ class RecordBuilder:
             "device": scalar_text(device.key),
             "formula_version": scalar_text(version),
         }
-        if (engine := serving_model_of(scenario).engine(scenario)) is not None:
+        if (engine := serving_engine(scenario)) is not None:
             determines["engine"] = canonical(key_of_engine(engine))
         return ScenarioRecord(
             key=key_of_texts(determines),
@@ -256,7 +255,7 @@ def served_as(scenario: Scenario) -> Served:
 
     Prefill rows have stated lengths; their pairs have the client's mean lengths and first requests
     (queries/paired.sql)."""
-    engine = serving_model_of(scenario).engine(scenario)
+    engine = serving_engine(scenario)
     routed = scenario.model.routed and (scenario.device.family == "calibrated" or busiest_load(scenario.routing) != 1)
     client = None if engine is None else engine.client
     looped = client if scenario.phase == "aggregated" else None

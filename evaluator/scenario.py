@@ -5,10 +5,10 @@ Defaults serve the buyer of a real device; upstream's convention keeps its own."
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
+from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, list_engines
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Launch, Plan, Routing
 from evaluator.inputs.launchable import rule_of
@@ -17,7 +17,7 @@ from evaluator.inputs.models import published_precision
 from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.workloads.workload import Workload
 from store.light_dataclass import dataclass
-from store.schema import FORMULAS, Convention, Phase
+from store.schema import FORMULA_MODELS, FORMULAS, Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
 BALANCED_FROM = 8  # ranks of experts, from which decode instances with attention replicas are launched to even them out
@@ -54,6 +54,17 @@ class Scenario:
     @property
     def latent_layers(self) -> int:
         return sum(group.count for group in self.model.layers if isinstance(group.attention, LatentAttention))
+
+
+def serving_engine(scenario: Scenario) -> EngineProfile | None:
+    """The engine whose scheduler serves, with the client and token budget of these requests. Formulas have none."""
+    if scenario.engine is None and scenario.serving_model in FORMULA_MODELS:
+        return None
+    profile = scenario.engine or engine_profile(scenario.serving_model)
+    client = scenario.client or profile.client
+    if profile.admission == "mixed":  # looks for requests at every step, whoever asks
+        client = replace(client, poll_steps=1)
+    return replace(profile, token_budget=scenario.workload.max_batched_tokens, client=client)
 
 
 def default_routing(scenario: Scenario) -> Routing:

@@ -10,8 +10,8 @@ import numpy as np
 from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import EncoderRates, ExplainedOperator, Step, encoder_rates, explain_step
 from evaluator.graph import OperatorSet
-from evaluator.scenario import Scenario
-from evaluator.serving import APART, DRIFTING, serving_model_of
+from evaluator.scenario import Scenario, serving_engine
+from evaluator.serving import APART, DRIFTING
 from queries.probes import find_probe, parse_reference
 from store.errors import InputError
 from store.location import parse_url
@@ -176,7 +176,7 @@ def _first_tokens(
     Not for a phase alone or without an engine; drawn lengths keep nobody in step."""
     if scenario.engine is None and "@" in scenario.serving_model:
         return None
-    engine = serving_model_of(scenario).engine(scenario)
+    engine = serving_engine(scenario)
     if scenario.phase != "aggregated" or engine is None or not DRIFTING <= engine.client.shortest < 1.0:
         return None
     found, share = [], (1.0 + engine.client.shortest) / 2

@@ -14,7 +14,7 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 
@@ -73,11 +73,11 @@ def run_of_qwen(phase="aggregated", input_length=2000, output_length=300.0) -> R
 
 def player_of_qwen(phase, process) -> LoadPlayer:
     run = run_of_qwen(phase, 1500, 200.0)
-    return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), PlaySettings(process=process))
+    return LoadPlayer(run, serving_engine(run.scenario), PlaySettings(process=process))
 
 
 def aggregated_loads(rates, process, trace=None):
     run = run_of_qwen()
-    engine = serving_model_of(run.scenario).engine(run.scenario)
+    engine = serving_engine(run.scenario)
     player = LoadPlayer(run, engine, PlaySettings(process=process), trace)
     return [player.load(rate) for rate in rates]

@@ -25,7 +25,7 @@ from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp, ModelSpec
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario, default_routing
+from evaluator.scenario import Scenario, default_routing, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 
@@ -73,7 +73,7 @@ def _player(  # noqa: PLR0917  what a stage is of
     plan = Plan(tp=2, moe_tp=2) if SPECS[model].routed else Plan(tp=2)
     run = _run(SPECS[model], "h100_sxm", plan, workload, engine)
     settings = PlaySettings(process=ArrivalProcess(kind="constant", requests=requests), seats=SEATS)
-    return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings)
+    return LoadPlayer(run, serving_engine(run.scenario), settings)
 
 
 def _run(model: ModelSpec, device: str, plan: Plan, workload: Workload, engine: str) -> Run:
@@ -129,7 +129,7 @@ def replayed(*, engine: str = ENGINE) -> Compared:
     )
     run = _run(LLAMA_31_8B, "rtx_pro_6000_server", Plan(), workload, engine)
     settings = PlaySettings(process=ArrivalProcess(kind="trace", requests=trace.times.size), seats=SEATS)
-    player = LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings, trace)
+    player = LoadPlayer(run, serving_engine(run.scenario), settings, trace)
     rate = (trace.times.size - 1) / (trace.times[-1] - trace.times[0])
     asked = at_rate(player.asked, float(rate))
     played = play(player.rules, player.prices, asked, 1e-3 * edges_ms())

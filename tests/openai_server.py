@@ -26,6 +26,7 @@ from evaluator.arrivals.prices import prices_of
 from evaluator.evaluate import cost_of
 from evaluator.graph import operators_from_json
 from evaluator.request import PlannedScenario
+from evaluator.scenario import serving_engine
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import SPACING
 from evaluator.serving.interface import Run
@@ -64,7 +65,7 @@ class Served:
         if scenario.phase != "aggregated" or scenario.plan.dp > 1 or scenario.workload.mtp_tokens:
             raise SystemExit("an aggregated row of one replica without drafts is served")
         run = _run(url, self.instance)
-        engine = serving_model_of(scenario).engine(scenario)
+        engine = serving_engine(scenario)
         longest = self.instance.longest_tokens
         kinds = (RequestKind(new_tokens=longest, output_length=self.instance.workload.output_length),)
         self.stretch = -(-longest // SPACING) / longest

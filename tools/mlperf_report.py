@@ -29,7 +29,7 @@ from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.predicting import operators_of
 from evaluator.ledger.scenarios import scenario_of
 from evaluator.ledger.scoring import figures
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.records import MeasurementRecord, SideRecord
@@ -177,7 +177,7 @@ def _player(system: System, folder: Path) -> LoadPlayer:
     deployment = system.deployment
     scenario = _launched(scenario_of(deployment, "asked"), system)
     model = serving_model_of(scenario)
-    engine = model.engine(scenario)
+    engine = serving_engine(scenario)
     if engine is None:
         raise TypeError(f"{system.name} is served by no engine")
     run = Run(

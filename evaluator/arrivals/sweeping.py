@@ -17,7 +17,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.cost_model import CostModel
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.errors import InputError
@@ -59,7 +59,7 @@ def scenario_loads(
 ) -> ScenarioLoads:
     """Raises where it cannot be simulated."""
     model = serving_model_of(scenario)
-    engine = model.engine(scenario)
+    engine = serving_engine(scenario)
     run = Run(
         scenario=scenario,
         operators=operators,

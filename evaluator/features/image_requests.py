@@ -9,9 +9,8 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.encoding import embedding_bytes
-from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
 
@@ -22,7 +21,7 @@ class EncodersApart(Feature):
         images = scenario.workload.images
         if images is None or not scenario.plan.encoder_devices:
             return None
-        if serving_model_of(scenario).engine(scenario) is None:
+        if serving_engine(scenario) is None:
             part = f"{scenario.serving_model} has no encoders on devices of their own"
             return InputError(part, hint="an engine has: `serving_model=vllm`")
         if images.split == "data":
@@ -57,7 +56,7 @@ class ImageRequests(Feature):
             return InputError(heads, hint="`encoder_split=data` gives each rank the whole encoder")
         if not workload.bins:
             return None
-        if serving_model_of(scenario).engine(scenario) is None:
+        if serving_engine(scenario) is None:
             name = scenario.serving_model
             mixed = f"`serving_model={name}` has images with one prompt length, not with a distribution"
             return InputError(mixed, hint="an engine has both: `serving_model=vllm`")

@@ -11,15 +11,14 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import divides_prompts, holds_shares
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.theoretical import TheoreticalCost
-from evaluator.scenario import Scenario, evened_out
-from evaluator.serving.models import serving_model_of
+from evaluator.scenario import Scenario, evened_out, serving_engine
 
 
 class PlanWays(Feature):
     plans = plans_of("PlanWays")
 
     def said(self, scenario: Scenario) -> Iterator[str]:
-        if scenario.plan.pp > 1 and serving_model_of(scenario).engine(scenario) is not None:
+        if scenario.plan.pp > 1 and serving_engine(scenario) is not None:
             yield (
                 f"{scenario.plan.pp} pipeline stages pass micro-batches on in rounds; expected errors are of servers"
                 " without stages"

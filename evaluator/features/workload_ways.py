@@ -12,9 +12,8 @@ from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptanc
 from evaluator.inputs.launchable import LAUNCHERS
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, ModelSpec
 from evaluator.inputs.models import load_model
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.engine.tier_loads import HOST_EFFICIENCY, tier_refusal
-from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
 
@@ -75,7 +74,7 @@ class OutsideKeys(Feature):
             part = f"{scenario.serving_model} reads no keys from outside the devices for pipeline stages"
             return InputError(part, hint="plans of one stage: `pp_sizes=1`")
         # Engines refuse their own.
-        return None if serving_model_of(scenario).engine(scenario) is not None else tier_refusal(scenario)
+        return None if serving_engine(scenario) is not None else tier_refusal(scenario)
 
     def of_device(self, profile: DeviceProfile) -> Iterator[SupportPart]:
         part = "keys in the hosts' memory"

@@ -15,7 +15,7 @@ from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.predicting import LookUp, operators_of
 from evaluator.ledger.scenarios import scenario_of
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.errors import SweepdbError
@@ -82,7 +82,7 @@ def replayed_log(
         cost=cost_of(scenario),
         batch_sizes=np.asarray([1], dtype=np.int64),
     )
-    engine = model.engine(scenario)
+    engine = serving_engine(scenario)
     refused = unplayable(run, engine)
     if refused is not None or engine is None:
         raise Unmatched(f"log not replayed: {refused.message if refused is not None else 'no engine'}")

@@ -11,8 +11,7 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client, Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.pricing.memory import transfer_bytes
-from evaluator.scenario import Scenario
-from evaluator.serving.models import serving_model_of
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.occupancy import kv_cache_bits
 from evaluator.serving.pairs import (
     DecodeSide,
@@ -100,7 +99,7 @@ def mean_length(client: Client) -> float:
 
 
 def _engine(sides: Sides) -> EngineProfile:
-    engine = serving_model_of(sides.prompts_scenario).engine(sides.prompts_scenario)
+    engine = serving_engine(sides.prompts_scenario)
     if engine is None:
         raise TypeError(f"{sides.prompts_scenario.serving_model} is no engine")
     return engine

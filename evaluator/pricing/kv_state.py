@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import SameObjects
 from evaluator.inputs.cache_parts import index_bytes
 from evaluator.inputs.model import (
     BLOCK_INDEX_BITS,
@@ -18,6 +17,7 @@ from evaluator.inputs.model import (
     Mixer,
     StateSpace,
 )
+from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 
 BLOCK_TOKENS = 128

@@ -10,12 +10,13 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.capture.capture_request import layers_of_stages
-from evaluator.graph.operators import Operator, OperatorSet, SameObjects
+from evaluator.graph.operators import Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import holds_shares
 from evaluator.pricing.kv_state import kv_states, layer_bytes
+from evaluator.same_objects import SameObjects
 
 Paging = Literal["per_request", "pooled"]
 

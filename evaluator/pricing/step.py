@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import Operator, OperatorSet, SameObjects
+from evaluator.graph.operators import Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts, hidden, layers_of
 from evaluator.pricing.occurrence import operator_seconds
+from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 
 _ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced

@@ -11,12 +11,13 @@ from dataclasses import field
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator, SameObjects
+from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import GroupLink, link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.occurrence import exchanged_share, touched_experts
+from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 from store.schema import Convention
 

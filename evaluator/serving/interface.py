@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import Integers
 from evaluator.graph.operators import OperatorSet
-from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
@@ -40,9 +39,6 @@ class Run:
 
 class ServingModel(Protocol):
     """How step times become latencies."""
-
-    def engine(self, scenario: Scenario) -> EngineProfile | None:
-        """The engine whose scheduler serves, with the scenario's client and token budget; None for formulas."""
 
     def source(self, scenario: Scenario) -> BatchSource: ...
 

@@ -12,11 +12,10 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.sums import BatchSums, repeated
 from evaluator.inputs.formats import Precision
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.batches import FixedLengths, WaveStage
 from evaluator.serving.encoding import with_encoder_bytes
 from evaluator.serving.interface import Run
-from evaluator.serving.models import serving_model_of
 from evaluator.serving.waves.chunked import prompts_a_step
 from store.light_dataclass import dataclass
 
@@ -41,7 +40,7 @@ class MemoryBytes:
 
 
 def seats_of(scenario: Scenario) -> int | None:
-    looped = scenario.phase == "aggregated" and serving_model_of(scenario).engine(scenario) is not None
+    looped = scenario.phase == "aggregated" and serving_engine(scenario) is not None
     return scenario.launch.seats if looped else None
 
 

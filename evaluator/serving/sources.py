@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from evaluator.graph.operators import SameObjects
 from evaluator.inputs.model import ModelSpec, Span
 from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.same_objects import SameObjects
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule

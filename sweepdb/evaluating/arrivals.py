@@ -6,13 +6,14 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluator.inputs import TIERS, TracedArrivals, read_arrivals
+from evaluator.inputs import TIERS
 from evaluator.request import SweepRequest
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 if TYPE_CHECKING:
     from evaluator.arrivals import ArrivalKind, ArrivalRequest, CacheRoom, PoolSettings
+    from evaluator.inputs import TracedArrivals
     from store.schema import TierName
 
 FEWEST, MOST = 100, 1_000_000
@@ -155,6 +156,8 @@ def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
     given = next((name for name in shares if getattr(options, name)), None)
     if other is not None and given is not None:
         raise InputError(f"`{other}` says what of a log's prompts is cached", hint=f"leave `{given}` out")
+    from evaluator.inputs import read_arrivals
+
     trace = read_arrivals(path, most=options.requests)
     if trace.times.size < FEWEST:
         raise InputError(f"{path}: {trace.times.size} requests are too few to simulate; {FEWEST} at least")

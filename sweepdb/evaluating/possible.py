@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from evaluator.evaluate import unsupported
 from evaluator.inputs import (
     FITTED,
     DeviceProfile,
@@ -168,5 +167,9 @@ def _refused(staged: SweepRequest) -> str | None:
         if planned.illegal is None
         for one in (planned.scenario,)
     }
-    found = (unsupported(one) for one in kinds.values()) if staged.serving_model != FORMULAS else ()
+    if staged.serving_model == FORMULAS:
+        return None
+    from evaluator.evaluate import unsupported  # its arrays would be imported by questions about stored rows
+
+    found = (unsupported(one) for one in kinds.values())
     return next((refused.message for refused in found if refused is not None), None)

@@ -21,7 +21,6 @@ from sweepdb.planning.held_back import crosses_nodes, holds_of
 from sweepdb.planning.planning_options import REPORT, Asked, asked_of, longer_limits, plan_options
 from sweepdb.planning.ranking import number_of, ranked
 from sweepdb.planning.stored_sweeps import stored_sweep
-from sweepdb.prices import check_priced
 from sweepdb.sessions import asked_beside, open_session
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ def _found(
     built, rated = about.built, asked.own.rate is not None
     check_reserve(asked.question.get("reserved_memory_gb"), built.parts)
     if asked.own.rank_by == "cost":
+        from sweepdb.prices import check_priced  # through SQLAlchemy, which questions do without
+
         check_priced(list(dict.fromkeys(device.name for part in built.parts for device in part.devices)), store)
     on_notes(asked.notes)
     waiting = replace(built, arrivals=None) if rated else built

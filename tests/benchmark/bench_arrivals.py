@@ -25,7 +25,7 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 
@@ -109,7 +109,7 @@ def ladders() -> None:
             cost=cost_model(device, "physical"),
             batch_sizes=np.arange(1, 2),
         )
-        runs.append((run, model.engine(scenario)))
+        runs.append((run, serving_engine(scenario)))
     seconds = least_s(
         lambda: [every_load(LoadPlayer(run, engine, PlaySettings(process=process))) for run, engine in runs], 1
     )

@@ -68,6 +68,12 @@ def test_reading_imports_no_writer_and_no_numerics(example_store):
     assert needless(commands, HEAVY | {"numpy", "evaluator", "pydantic"}) == {}
 
 
+def test_a_plan_asked_again_needs_no_arrays_and_no_writer(example_copy):
+    plan = f"plan Qwen/Qwen3-8B --device TEST_DEVICE --total-devices 2 --input-length 100 --output-length 10 --store {example_copy}"
+    assert run_by(PROGRAM, [plan.split()])[0][0] == 0
+    assert needless([plan.split()], HEAVY | {"numpy", "pydantic"}) == {}
+
+
 def test_listing_sweeps_needs_no_duckdb(example_store):
     assert needless([["sweeps", "--store", example_store]], {"duckdb"}) == {}
 

@@ -24,7 +24,7 @@ from evaluator.inputs.engines.engine_profiles import unfitted_engine, with_numbe
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
@@ -60,7 +60,7 @@ def run_of(phase="aggregated", *, model=QWEN3_32B, plan=PLAN, lengths=(2000, 300
 
 
 def loads(run: Run, rates=None, *, process=POISSON, **more) -> list[Load]:
-    engine = serving_model_of(run.scenario).engine(run.scenario)
+    engine = serving_engine(run.scenario)
     player = LoadPlayer(run, engine, PlaySettings(process=process, **more))
     return [player.load(rate) for rate in player.rates(rates)]
 
@@ -123,7 +123,7 @@ def test_a_side_alone_is_the_lone_request_of_probes(phase: str) -> None:
 
 def test_prices_of_decodes_are_those_of_the_table_at_its_mean() -> None:
     run = run_of()
-    engine = serving_model_of(run.scenario).engine(run.scenario)
+    engine = serving_engine(run.scenario)
     kinds = (RequestKind(new_tokens=2000, output_length=300.0),)
     prices, table = prices_of(run, engine, 64, kinds)
     for sequences in (1, 8, 64):
@@ -204,6 +204,6 @@ def test_bins_are_logarithmic_and_hold_everything() -> None:
 
 def test_prefill_first_launches_that_wait_cannot_be_played() -> None:
     run = run_of(launch=Launch(wait_steps=3))
-    error = unplayable(run, serving_model_of(run.scenario).engine(run.scenario))
+    error = unplayable(run, serving_engine(run.scenario))
     assert isinstance(error, InputError)
     assert "wait_steps" in error.message

@@ -23,7 +23,7 @@ from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload, cache_tiers
 from evaluator.inputs.workloads.workload_labels import label_of, workload_of
 from evaluator.restore import restored
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.engine.tier_loads import device_bytes, load_seconds, with_loads
@@ -57,7 +57,7 @@ def player_of(settings, *tiers, engine="vllm", **more):
     model = serving_model_of(scenario)
     run = Run(scenario=scenario, operators=operators, source=model.source(scenario), cost=cost_of(scenario),
               batch_sizes=np.asarray([1]))  # fmt: skip
-    return LoadPlayer(run, model.engine(scenario), settings)
+    return LoadPlayer(run, serving_engine(scenario), settings)
 
 
 def evaluated(scenario, batches=(1, 4)):

@@ -26,7 +26,7 @@ from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload, with_images
 from evaluator.pricing.step import step_seconds
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.encoding import embedding_bytes, image_sums, prompt_encoding_s
 from evaluator.serving.engine.encoders_apart import encoder_stage
 from evaluator.serving.interface import Run
@@ -60,21 +60,17 @@ def run_of(scenario) -> Run:
                batch_sizes=np.asarray([1]))  # fmt: skip
 
 
-def engine_of(scenario):
-    return serving_model_of(scenario).engine(scenario)
-
-
 def evaluated(scenario, batches=(1, 8)):
     return evaluate_scenario(scenario, np.asarray(batches), run_of(scenario).operators)
 
 
 def stage(scenario, images):
-    return encoder_stage(run_of(scenario), engine_of(scenario), images)
+    return encoder_stage(run_of(scenario), serving_engine(scenario), images)
 
 
 def test_images_of_a_prompt_are_dealt_over_its_encoders():
     scenario = case(encoders=3)
-    run, engine = run_of(scenario), engine_of(scenario)
+    run, engine = run_of(scenario), serving_engine(scenario)
     # Of 4 images on 3 encoders one has 2; 768 tokens of 4,096 numbers of two bytes, four times (three for early layers).
     each = 768 * 4 * 4096 * 2
     assert embedding_bytes(MODEL, scenario.workload.images) == each == 25_165_824
@@ -167,10 +163,10 @@ def test_plans_without_them_have_the_keys_that_they_had():
 def test_requests_wait_for_encoders_one_after_another():
     """Eight replicas share an encoder, which is slower than they are: each request waits for those before it."""
     scenario = case(encoders=1, dp=8, phase="aggregated", asked=replace(FOUR, count=30))
-    player = LoadPlayer(run_of(scenario), engine_of(scenario), PlaySettings(process=CONSTANT))
+    player = LoadPlayer(run_of(scenario), serving_engine(scenario), PlaySettings(process=CONSTANT))
     service, late = (float(getattr(stage(scenario, 30.0), name)) for name in ("service_s", "alone_s"))
     text = replace(scenario, plan=Plan(dp=8), workload=replace(scenario.workload, images=None))
-    bare = LoadPlayer(run_of(text), engine_of(text), PlaySettings(process=CONSTANT))
+    bare = LoadPlayer(run_of(text), serving_engine(text), PlaySettings(process=CONSTANT))
     assert 0.95 / service < player.saturation_per_s < 1.0 / service  # the last is computed when all are encoded
     assert bare.saturation_per_s > 1.5 / service
     slow = [one.load(0.05, keep_requests=True).request_times.ttft for one in (player, bare)]
@@ -190,7 +186,7 @@ def test_requests_without_images_pass_those_that_wait():
     process = ArrivalProcess(kind="trace", requests=count, trace_sha256="0" * 64)
     scenario = case(encoders=1, dp=64, phase="aggregated", asked=replace(FOUR, count=30))
     service = float(stage(scenario, 30.0).service_s)
-    player = LoadPlayer(run_of(scenario), engine_of(scenario), PlaySettings(process=process), trace)
+    player = LoadPlayer(run_of(scenario), serving_engine(scenario), PlaySettings(process=process), trace)
     times = player.load(2.4 / service, keep_requests=True).request_times.ttft
     pictured, text = times[::2], times[1::2]
     assert pictured[-1] - pictured[0] == pytest.approx(189 * 1e3 * service / 6, rel=0.05)
@@ -213,7 +209,7 @@ def test_what_cannot_have_encoders_apart_says_so():
         assert said in unsupported(scenario).message
     run = run_of(case(phase="aggregated", dp=2))
     with pytest.raises(InputError, match="`dispatch=least`"):
-        LoadPlayer(run, engine_of(run.scenario), PlaySettings(process=CONSTANT, dispatch="least"))
+        LoadPlayer(run, serving_engine(run.scenario), PlaySettings(process=CONSTANT, dispatch="least"))
 
 
 def test_encoders_stand_beside_what_takes_prompts():

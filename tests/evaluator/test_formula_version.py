@@ -17,6 +17,8 @@ from typing import get_args
 
 import pytest
 
+from evaluator.scenario import serving_engine
+
 # Where packages and cases lie when this is run as a program: the root first, for tests/evaluator is no package.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -25,7 +27,7 @@ from formula_cases import FAMILIES, LENGTHS, kind_of_lengths, numbers, span
 
 from evaluator import serving
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.models import list_serving_models, serving_model_of
+from evaluator.serving.models import list_serving_models
 from evaluator.serving.waves.side_by_side import SideBySide
 from evaluator.version import FORMULA_VERSION, UPSTREAM_FORMULA_VERSION
 from store.schema import FORMULA_MODELS, Family
@@ -44,7 +46,7 @@ def kept() -> dict[str, dict[str, list[float | None]]]:
 def test_a_serving_model_that_no_engine_serves_in_is_declared_a_formula(serving):
     """Questions know a name alone, and take every other for an engine's."""
     scenario = replace(span("theoretical", serving, "fixed", "aggregated"), engine=None)
-    assert (serving_model_of(scenario).engine(scenario) is None) == (serving in FORMULA_MODELS)
+    assert (serving_engine(scenario) is None) == (serving in FORMULA_MODELS)
 
 
 def test_stored_numbers_change_only_with_the_formula_version():

@@ -13,15 +13,14 @@ from evaluator.canonical import canonical
 from evaluator.inputs.engines.engine_numbers import MOST_NEAR
 from evaluator.inputs.engines.engine_profiles import (
     Nearby,
-    alike,
     as_yaml,
     described,
     engine_from_file,
-    factors_near,
     fitted_engine,
     key_of_engine,
     unfitted_engine,
 )
+from evaluator.inputs.engines.nearness import alike, factors_near
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.restore import restored
 from evaluator.serving.engine.closed_loop import ClosedLoop

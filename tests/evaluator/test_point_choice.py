@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from evaluator.inputs.engines.engine_profiles import Nearby, alike
+from evaluator.inputs.engines.engine_profiles import Nearby
+from evaluator.inputs.engines.nearness import alike
 from evaluator.ledger.fitting.near_fit import MOST_PLACES, NOISE, SPREAD, worth_measuring
 
 

@@ -23,7 +23,7 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS, TracedArrivals
 from evaluator.inputs.workloads.workload import Workload, with_images
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.encoding import encoder_table
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
@@ -117,7 +117,7 @@ def test_one_prompt_at_a_time_and_none_before_it_arrives():
 
 
 def pool_player(run, settings=None, trace=TRACE, **more):
-    engine = serving_model_of(run.scenario).engine(run.scenario)
+    engine = serving_engine(run.scenario)
     settings = settings or PlaySettings(process=ArrivalProcess(kind="trace", requests=trace.times.size))
     return PoolPlayer(
         run, engine, settings, PoolSettings(**{"policy": "load", "instances": 1, "cache_blocks": 1} | more), trace
@@ -127,7 +127,7 @@ def pool_player(run, settings=None, trace=TRACE, **more):
 def test_a_lone_prompt_takes_what_an_instance_alone_takes():
     run = run_of_qwen("prefill")
     settings = PlaySettings(process=ArrivalProcess(kind="trace", requests=TRACE.times.size))
-    player = LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings, TRACE)
+    player = LoadPlayer(run, serving_engine(run.scenario), settings, TRACE)
     apart = TracedArrivals(
         times=TRACE.times, input_lengths=TRACE.input_lengths, output_lengths=TRACE.output_lengths, sha256="0" * 64,
         blocks=tuple((number, *(-1,) * len(one)) for number, one in enumerate(TRACE.blocks)),
@@ -185,7 +185,7 @@ PICTURED = TracedArrivals(
 def test_a_lone_prompt_with_images_takes_what_an_instance_alone_takes(engine):
     run = pictured_run(engine)
     settings = PlaySettings(process=ArrivalProcess(kind="trace", requests=PICTURED.times.size))
-    player = LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings, PICTURED)
+    player = LoadPlayer(run, serving_engine(run.scenario), settings, PICTURED)
     alone, pooled = (
         one.load(1e-5, keep_requests=True).request_times.ttft for one in (player, pool_player(run, trace=PICTURED))
     )
@@ -197,7 +197,7 @@ def test_a_lone_prompt_with_images_takes_what_an_instance_alone_takes(engine):
 def test_images_that_a_cache_holds_are_not_encoded(engine):
     # Images of 768 tokens at 0, 768 and 1,536; 2,048 cached tokens hold two of them whole.
     run = pictured_run(engine)
-    profile = serving_model_of(run.scenario).engine(run.scenario)
+    profile = serving_engine(run.scenario)
     player = pool_player(run, trace=PICTURED)
     one, three, whole = (player.prompt_s(cached, 3000, 3) for cached in (2048, 0, 2304))
     table = encoder_table(run, profile.token_budget)

@@ -14,10 +14,10 @@ from poison import REASON, poisoned_where
 
 from evaluator.canonical import content_key, key_of_texts, scalar_text
 from evaluator.evaluate import evaluate_scenario, traces_of
-from evaluator.graph.operators import SameObjects
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.same_objects import SameObjects
 from evaluator.scenario import Scenario
 from evaluator.together import AskedSizes, batch_ranges, evaluate_many, side_evaluation, side_faults
 from evaluator.together.grouping import grouped

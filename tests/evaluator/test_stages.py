@@ -23,7 +23,7 @@ from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.stages import round_table, table_of_rounds
@@ -222,7 +222,7 @@ def test_loads_of_stages_saturate_where_their_closed_loop_does():
         scenario=one, operators=both_traces(QWEN3_32B, one.plan, linear=W8A8),
         source=serving_model_of(one).source(one), cost=cost_model(TEST_DEVICE, "physical"), batch_sizes=np.asarray([1]),
     )  # fmt: skip
-    profile = serving_model_of(one).engine(one)
+    profile = serving_engine(one)
     player = LoadPlayer(run, profile, PlaySettings(process=ArrivalProcess(kind="poisson", requests=500), seats=64))
     looped = block(one, [32])
     # 64 users with answers of 195 tokens in the mean, the first one with the prompt.

@@ -25,7 +25,7 @@ from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from queries.asking.library import report, variables_read
@@ -406,7 +406,7 @@ def run_of(scenario: Scenario) -> Run:
 def player_of(prompt: int, output: float, *, requests: int = 20_000) -> LoadPlayer:
     run = run_of(scenario_of(prompt, output))
     process = ArrivalProcess(kind="poisson", requests=requests)
-    return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), PlaySettings(process=process))
+    return LoadPlayer(run, serving_engine(run.scenario), PlaySettings(process=process))
 
 
 def bisected(player: LoadPlayer, ttft: float, tpot: float, wanted: float, *, steps: int = 14) -> float:

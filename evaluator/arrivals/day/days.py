@@ -20,7 +20,7 @@ from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.day_rates import Day
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.occupancy import kv_cache_bits
@@ -58,7 +58,7 @@ class DayPlayer:
         seed: int,
     ) -> None:
         model = serving_model_of(scenario)
-        engine = model.engine(scenario)
+        engine = serving_engine(scenario)
         run = Run(scenario=scenario, operators=operators, source=model.source(scenario), cost=cost,
                   batch_sizes=np.asarray([1], dtype=np.int64))  # fmt: skip
         if (refused := unplayable(run, engine)) is not None or engine is None:

@@ -9,11 +9,11 @@ from dataclasses import field, replace
 from typing import Any, Literal
 
 from evaluator.canonical import IF_SET, keyed
-from evaluator.graph.operators import SameObjects
 from evaluator.inputs.formats import Format
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.vision.tower import VisionTower
+from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 from store.schema import Convention
 

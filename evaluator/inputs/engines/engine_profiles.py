@@ -6,16 +6,12 @@ from __future__ import annotations
 
 import difflib
 import functools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from evaluator.arithmetic import FloatArray, dot, exp, log
 from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
 from evaluator.inputs.launch import Client
@@ -23,9 +19,6 @@ from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_mapping, read_text
 from store.errors import InputError
 from store.light_dataclass import dataclass
-
-DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
-PLACE = ("users", "input_length", "output_length", "devices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,23 +31,6 @@ class Nearby:
     devices: float
     ttft: float = 0.0
     tpot: float = 0.0
-
-
-def alike(points: Sequence[Nearby], place: Nearby) -> FloatArray:
-    # 8 users to 32 are 2 doublings: exp(-1/2) = 0.61; another 2 from 1,024 tokens to 4,096: exp(-1) = 0.37.
-    there = log(np.asarray([[getattr(one, name) for name in PLACE] for one in points], dtype=np.float64))
-    here = log(np.asarray([getattr(place, name) for name in PLACE], dtype=np.float64))
-    away = (there - here) / (DOUBLINGS * math.log(2.0))
-    return exp(-0.5 * np.sum(away * away, axis=1))
-
-
-def factors_near(points: Sequence[Nearby], place: Nearby) -> tuple[float, float]:
-    if not points:
-        return 1.0, 1.0
-    near = alike(points, place)
-    sums = [dot(near, np.asarray([getattr(one, name) for one in points])) for name in ("ttft", "tpot")]
-    ttft, tpot = exp(np.asarray([float(one) for one in sums])).tolist()
-    return ttft, tpot
 
 
 Admission = Literal["prefill_first", "mixed"]

@@ -8,7 +8,8 @@ from dataclasses import field, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, log
-from evaluator.inputs.engines.engine_profiles import EngineProfile, Nearby, factors_near
+from evaluator.inputs.engines.engine_profiles import EngineProfile, Nearby
+from evaluator.inputs.engines.nearness import factors_near
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.encoding import prompt_encoding_s

@@ -6,11 +6,15 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from evaluator.inputs.engines.engine_profiles import list_engines
 from evaluator.scenario import Scenario
-from evaluator.serving.interface import ServingModel
 from store.errors import InputError
 from store.schema import FORMULA_MODELS
+
+if TYPE_CHECKING:
+    from evaluator.serving.interface import ServingModel
 
 OWN_ENGINE = "engine"  # the model of a profile that is not shipped, whatever its scenario is called
 
@@ -20,11 +24,11 @@ def serving_models() -> Mapping[str, ServingModel]:
     found: dict[str, ServingModel] = {}
     for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
         found |= importlib.import_module(f"{__name__}.{module}").MODELS
-    return {name: found[name] for name in (*FORMULA_MODELS, *sorted(found.keys() - set(FORMULA_MODELS)))}
+    return found
 
 
 def list_serving_models() -> tuple[str, ...]:
-    return tuple(name for name in serving_models() if name != OWN_ENGINE)
+    return (*FORMULA_MODELS, *sorted(list_engines()))
 
 
 def serving_model_of(scenario: Scenario) -> ServingModel:

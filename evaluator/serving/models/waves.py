@@ -41,9 +41,6 @@ class Waves:
 
     rule: PrefillRule
 
-    def engine(self, scenario: Scenario) -> None:  # noqa: ARG002  no engine serves
-        return
-
     def source(self, scenario: Scenario) -> BatchSource:
         return batches_of(scenario, self.rule)
 
