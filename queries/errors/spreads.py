@@ -119,7 +119,9 @@ def student(share: float) -> float:
     return math.copysign(size, share - 0.5) if share != 0.5 else 0.0
 
 
-_SHARES = tuple((place + 0.5) / _STEPS_OF_SHARES for place in range(_STEPS_OF_SHARES))
+@cache
+def _students() -> tuple[float, ...]:
+    return tuple(student((place + 0.5) / _STEPS_OF_SHARES) for place in range(_STEPS_OF_SHARES))
 
 
 @cache
@@ -148,7 +150,7 @@ def _stated(spread: Spread, steps: int, least: tuple[float, ...] | None) -> Stat
 def _sizes(spread: Spread, steps: int) -> tuple[float, float]:
     """Median and 90th percentile of |predicted / measured - 1|, in percent."""
     scale = spread.scale * WIDER**steps
-    sizes = sorted(_PERCENT * abs(math.expm1(-spread.centre - scale * student(share))) for share in _SHARES)
+    sizes = sorted(_PERCENT * abs(math.expm1(-spread.centre - scale * one)) for one in _students())
     return percentile(sizes, 50), percentile(sizes, 90)
 
 

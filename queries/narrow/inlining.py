@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,13 +142,16 @@ def _written(name: str, look: Look) -> _Written:
 
 
 def _expanded(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Iterator[Piece]:
+    """Without the leading space."""
     known = _macros(look)
-    place = 0
+    place, plain = 0, list[str]()
     while place < len(tokens):
         space, text = tokens[place]
-        yield space
+        if place:
+            plain.append(space)
         if text in parameters and _is_value(tokens, place):
-            yield Parameter(text)
+            yield from ("".join(plain), Parameter(text))
+            plain = []
         elif text in known and _is_called(tokens, place):
             ends = end_of_brackets(tokens, place + 1) if text not in _VIEWS else place
             written = _written(text, look)
@@ -157,13 +159,14 @@ def _expanded(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> I
                 (name or list(written.parameters)[number]): _argument(value, look, parameters)
                 for number, (name, value) in enumerate(map(named, listed(tokens[place + 2 : ends])))
             }
+            yield "".join(plain)
             yield from [Table(text)] if written.is_shared else _called(written, given)
-            if written.is_table and text_at(tokens, ends + 1) != "AS":
-                yield f" AS {text}"
+            plain = [f" AS {text}"] if written.is_table and text_at(tokens, ends + 1) != "AS" else []
             place = ends
         else:
-            yield text
+            plain.append(text)
         place += 1
+    yield "".join(plain)
 
 
 def _is_value(tokens: Tokens, place: int) -> bool:
@@ -183,10 +186,14 @@ def _argument(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> P
 
 
 def _pieces(tokens: Tokens, look: Look, parameters: Mapping[str, Pieces]) -> Pieces:
-    """As `_expanded`, without the leading space, and adjacent texts joined."""
-    _, *pieces = _expanded(tokens, look, parameters)
-    grouped = groupby(pieces, lambda piece: None if isinstance(piece, str) else piece)
-    return tuple("".join(map(str, texts)) if one is None else one for one, texts in grouped)
+    """As `_expanded`, adjacent texts joined."""
+    found = list[Piece]()
+    for piece in _expanded(tokens, look, parameters):
+        if isinstance(piece, str) and found and isinstance(found[-1], str):
+            found[-1] += piece
+        else:
+            found.append(piece)
+    return tuple(found)
 
 
 def _called(written: _Written, given: Mapping[str, Pieces]) -> Iterator[Piece]:
