@@ -3,7 +3,7 @@
     python -m tools.engine_kernels FOLDER ENGINE [DEVICE ...]
 
 Reads FOLDER/<device>/<table>--<engine>--<version>.parquet, writes
-evaluator/inputs/devices/calibration/<engine>/<device>.yaml. The seed is fixed."""
+evaluator/inputs/devices/calibration/<engine>/<device>.json. The seed is fixed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from evaluator.calibration import SEED, KernelSet, figures_of, fit_sets, kernel_sets, still_moving
-from evaluator.inputs import CALIBRATIONS_FOLDER, Calibration, calibration_to_mapping, load_device
+from evaluator.inputs import CALIBRATIONS_FOLDER, Calibration, load_device
+from tools.calibrations import as_text
 from tools.engine_tables import engine_tables
 
 DEVICES = ("b200_sxm", "h100_sxm", "h200_sxm", "l40s", "rtx_pro_6000_server")
@@ -91,19 +91,12 @@ def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
     )
 
 
-def kernels_as_yaml(calibration: Calibration) -> str:
-    head = "# Written by python -m tools.engine_kernels; do not edit: the hash is checked.\n"
-    return head + yaml.safe_dump(
-        calibration_to_mapping(calibration), sort_keys=True, default_flow_style=None, width=150
-    )
-
-
 def main(folder: Path, engine: str, *devices: str) -> None:
     target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER))) / engine
     target.mkdir(parents=True, exist_ok=True)
     for device in devices or DEVICES:
         calibration = fit_engine_kernels(folder, device, engine)
-        (target / f"{device}.yaml").write_text(kernels_as_yaml(calibration), encoding="utf-8")
+        (target / f"{device}.json").write_text(as_text(calibration), encoding="utf-8")
         sys.stderr.write(f"{device}: {len(calibration.kernels)} kernels of {calibration.engine}\n")
 
 

@@ -3,7 +3,7 @@
     python -m tools.partial_calibrations FOLDER [DEVICE ...]
 
 Reads FOLDER/<device>/<table>--<engine>--<version>.parquet, scales missing kernels from the nearest generation's
-calibration, and writes evaluator/inputs/devices/calibration/<device>.yaml. The seed is fixed."""
+calibration, and writes evaluator/inputs/devices/calibration/<device>.json. The seed is fixed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evaluator.inputs import (
     load_device,
     shipped_calibration,
 )
-from tools.calibrations import as_yaml
+from tools.calibrations import as_text
 from tools.engine_kernels import APART, INCLUDES
 from tools.engine_tables import newest_tables
 
@@ -79,8 +79,7 @@ def main(folder: Path, *devices: str) -> None:
     target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER)))
     for device in devices or SOURCES:
         calibration = fit_in_part(folder, device)
-        text = as_yaml(calibration).replace("tools.calibrations", "tools.partial_calibrations")
-        (target / f"{device}.yaml").write_text(text, encoding="utf-8")
+        (target / f"{device}.json").write_text(as_text(calibration), encoding="utf-8")
         sys.stderr.write(f"{device}: {len(calibration.accuracy)} kernels, {len(calibration.carried)} carried\n")
 
 

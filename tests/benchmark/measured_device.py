@@ -30,7 +30,7 @@ from evaluator.inputs.devices.calibration_record import calibration_from_json
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.step import step_seconds
-from tools.calibrations import as_yaml
+from tools.calibrations import as_text
 
 
 def say(name, **values):
@@ -89,7 +89,7 @@ def main(kind, budget_s, out, device=None):
     write_tables(measured.tables, Path(out))
     known = load_device(device, family="theoretical") if device else None
     profile, calibration = measured_profile(measured, "this_machine", known)
-    (Path(out) / "calibration.yaml").write_text(as_yaml(replace(calibration, device="this_machine")), encoding="utf-8")
+    (Path(out) / "calibration.yaml").write_text(as_text(replace(calibration, device="this_machine")), encoding="utf-8")
     for name, error in calibration.accuracy.items():
         say(
             f"own fit of {name}", rows=error.rows, median_ape=error.median_ape, mean_ape=error.mean_ape, bias=error.bias

@@ -6,14 +6,10 @@ import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
-from typing import Any
-
-import yaml
 
 from evaluator.inputs.devices.calibration_record import (
     Calibration,
     calibration_from_json,
-    calibration_from_mapping,
     calibration_to_json,
     carried_to,
 )
@@ -72,10 +68,10 @@ def shipped_calibration(device: str) -> Calibration | None:
     donor = _whose(device)
     if donor is None:
         return None
-    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{donor}.yaml")
+    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{donor}.json")
     if not file.is_file():
         return None
-    calibration = calibration_from_mapping(_parsed(file.read_text(encoding="utf-8")))
+    calibration = calibration_from_json(file.read_text(encoding="utf-8"))
     return calibration if donor == device else carried_to(calibration, device)
 
 
@@ -118,10 +114,10 @@ def _as_shipped(profile: DeviceProfile) -> bool:
 @functools.cache
 def _under_engine(device: str, engine: str) -> str | None:
     shipped, donor = shipped_calibration(device), _whose(device)
-    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.yaml")
+    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.json")
     if shipped is None or not file.is_file():
         return None
-    theirs = calibration_from_mapping(_parsed(file.read_text(encoding="utf-8")))
+    theirs = calibration_from_json(file.read_text(encoding="utf-8"))
     under = replace(
         shipped,
         kernels={**shipped.kernels, **theirs.kernels},
@@ -133,8 +129,3 @@ def _under_engine(device: str, engine: str) -> str | None:
         apart=theirs.apart,
     )
     return calibration_to_json(under)
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
-    return content
