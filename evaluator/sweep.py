@@ -11,10 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from evaluator.arrivals.load_rows import arrival_record
-from evaluator.arrivals.sweeping import ArrivalRequest, ScenarioLoads, scenario_loads
 from evaluator.canonical import canonical
 from evaluator.evaluate import composition_of, cost_of
 from evaluator.graph.operators import OperatorSet
@@ -47,6 +45,9 @@ from store.writing import (
     put_scenarios,
     record_interval,
 )
+
+if TYPE_CHECKING:
+    from evaluator.arrivals.sweeping import ArrivalRequest, ScenarioLoads
 
 SCENARIOS_AT_ONCE = 256  # made ready together: those of one plan are evaluated side by side
 _BLOCKS_A_TRANSACTION = 8  # a commit costs as much as some hundred probes
@@ -278,16 +279,18 @@ class SweepRunner:
         pool: ThreadPoolExecutor,
         before: int,
     ) -> None:
+        from evaluator.arrivals.load_rows import arrival_record  # here and below: most sweeps play nothing
+
         record = arrival_record(arrivals.settings.process)
         prepared = pool.map(lambda task: _prepared(task[0], arrivals), [one for one in ready if one[0].operators])
         playable: list[tuple[ScenarioLoads, ScenarioRef, frozenset[str]]] = []
         for (_, ref), loads in zip([one for one in ready if one[0].operators], prepared, strict=True):
-            if isinstance(loads, ScenarioLoads):
-                known = known_loads(self.store, loads.keys, with_requests=arrivals.keep_requests)
-                self.tally.loads_known += len(known)
-                playable.append((loads, ref, known))
-            else:
+            if isinstance(loads, tuple):
                 self.tally.unplayed[loads] += 1
+                continue
+            known = known_loads(self.store, loads.keys, with_requests=arrivals.keep_requests)
+            self.tally.loads_known += len(known)
+            playable.append((loads, ref, known))
         played = zip(playable, pool.map(lambda one: one[0].play(one[2]), playable), strict=True)
         for number, ((_, ref, _), loads) in enumerate(played, start=before + 1):
             self.tally.done = max(self.tally.done, number)
@@ -333,6 +336,8 @@ class SweepRunner:
 
 
 def _prepared(item: ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:
+    from evaluator.arrivals.sweeping import scenario_loads
+
     scenario = item.planned.scenario
     try:
         return scenario_loads(scenario, item.record.key, item.operators, cost_of(scenario), arrivals)

@@ -12,7 +12,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from evaluator.arrivals import ArrivalRequest
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
@@ -29,6 +28,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.working import parse_workers
 
 if TYPE_CHECKING:
+    from evaluator.arrivals import ArrivalRequest
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords  # a stub: types alone
     from sweepdb.working import Workers
 
