@@ -56,6 +56,8 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
         return canonical, _entry(canonical)
     if path.suffix == ".json" or name.startswith((".", "/", "~")):
         raise InputError(f"{name}: no such file or directory")
+    if "/" not in name and (meant := model_by_parts(name)) is not None:
+        return meant, _entry(meant)
     return name, _fetched(name)
 
 
@@ -111,6 +113,20 @@ def _object(text: str, where: str) -> dict[str, Any]:
 
 _PART = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z])|[0-9]+(?:\.[0-9]+)?|[a-z]+")
 _TUNED = frozenset({"instruct", "chat", "it", "base", "hf", "v", "thinking"})  # which weights, and not which sizes
+
+
+def model_by_parts(name: str) -> str | None:
+    """The model with all parts of a name and the fewest more; None where another has others: which is meant is open.
+
+    `llama-3.3-70b` is the instructed one rather than its FP8 copy; `llama-70b` may be of any release."""
+    asked = _parts(name) - _TUNED
+    more = {known: _parts(known) - _TUNED - asked for known in list_models() if asked <= _parts(known)}
+    if not asked or not more:
+        return None
+    least = min(more.values(), key=len)
+    tuned = _parts(name) & _TUNED
+    alike = [known for known, others in more.items() if others == least and tuned <= _parts(known)]
+    return alike[0] if alike and all(least <= others for others in more.values()) else None
 
 
 def nearest_models(name: str) -> list[str]:

@@ -22,10 +22,9 @@ PLAN = f"plan Qwen/Qwen3-32B --device h100 --total-devices 8 {LENGTHS}"
 NAMED = f"--dry-run --device h100 --num-devices 4 {LENGTHS}"
 
 REFUSED = {
-    # models by their parts: family, release and size
-    f"evaluate llama-3.3-70b {NAMED}": ["Nearest known: meta-llama/Llama-3.3-70B-Instruct"],
+    # parts of a model's name that leave open which is meant, or that none has
+    f"evaluate llama-70b {NAMED}": ["Nearest known: meta-llama/Llama-3.1-70B"],
     f"evaluate Qwen3-32b-instruct {NAMED}": ["Nearest known: Qwen/Qwen3-32B,"],
-    f"evaluate qwen3-30b {NAMED}": ["Qwen/Qwen3-30B-A3B"],
     # devices
     f"evaluate Qwen/Qwen3-32B --dry-run --device h10 {LENGTHS}": ["Nearest known: h100_sxm"],
     f"evaluate Qwen/Qwen3-32B --dry-run --device H1000 {LENGTHS}": ["Nearest known: h100_sxm"],

@@ -13,7 +13,7 @@ from conftest_cli import sweepdb
 from restated import config_of, model_names
 
 from evaluator.canonical import canonical
-from evaluator.inputs.models import list_models, load_model
+from evaluator.inputs.models import list_models, load_model, model_by_parts
 from evaluator.inputs.parameters import parameter_count
 from store.errors import InputError
 
@@ -176,6 +176,26 @@ def test_a_format_that_only_the_name_says_is_asked_for(tmp_path, name):
 
 def test_short_and_differently_cased_names_resolve():
     assert load_model("qwen3-32b")[0] == "Qwen/Qwen3-32B"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct"),  # the only weights of the release; not their FP8 copy
+        ("llama-3.3-70b-fp8", "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"),
+        ("qwen3-235b", "Qwen/Qwen3-235B-A22B"),  # not the one that sees
+        ("qwen3-30b", "Qwen/Qwen3-30B-A3B"),  # not the coder, nor a later month's
+        ("gemma-3-27b", "google/gemma-3-27b-it"),
+        ("llama-70b", None),  # of which release?
+        ("qwen3", None),  # of which size?
+        ("qwen3-32b-instruct", None),  # there is none
+        ("instruct", None),
+    ],
+)
+def test_parts_of_a_name_are_enough_where_one_model_is_meant(said, meant):
+    assert model_by_parts(said) == meant
+    if meant is not None:
+        assert load_model(said)[0] == meant
 
 
 @pytest.mark.parametrize(
