@@ -181,7 +181,7 @@ def stored_or_evaluated(
 
 def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relaxed]:
     for one, longer in longer_limits(question):
-        answer = session.ask(question_of(REPORT, {**question, one.keyword: longer, "confidence": None}))
+        answer = session.ask(question_of(REPORT, {**question, one.keyword: longer}))
         yield Relaxed(about=one, limit=longer, answer=answer)
 
 

@@ -169,8 +169,10 @@ def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         yield f"{start}; with `confidence=0.8` nothing satisfies them: loosen a limit or take more devices."
     else:
         (first, *_) = surely.dicts()
-        rate = number_of(first["system_requests_per_s"])
-        yield f"{start}; `confidence=0.8` gives {described(first)}, {rate:.3g} requests/s."
+        brought = f"{number_of(first['system_requests_per_s']):.3g} requests/s"
+        if first["carries_target"]:
+            brought = f"{number_of(first['devices_used']):.0f} devices{_money(first)}"
+        yield f"{start}; `confidence=0.8` gives {described(first)}: {brought}."
 
 
 def holds_of(row: Row, limits: Limits) -> str | None:
