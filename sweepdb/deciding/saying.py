@@ -116,7 +116,7 @@ def _contradicting(one: Run, other: Run) -> Iterator[str]:
 
 
 def _start(one: Start, *, first: bool) -> str:
-    users = ", ".join(str(rung.concurrency) for rung in one.ladder)
+    users = ", ".join(map(str, sorted(rung.concurrency for rung in one.ladder)))
     devices = f"{one.num_devices} {'device' if one.num_devices == 1 else 'devices'}"
     begin = NEXT if first else "Then"
     return (
