@@ -19,6 +19,7 @@ from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from store.reading import read_transaction
+from store.schema import TABLES
 from store.sealing import snapshot_directories
 from store.whole_files import written_whole
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 MOST_APART = 300  # points; of more, runs of one setting are read as one
 MOST_READ = 100_000  # points, the newest
 KEPT = "own-points.json"
-_MARKS = f"SELECT key, tags, accept_length, cached_share FROM measurement ORDER BY id DESC LIMIT {MOST_READ}"  # noqa: S608  a number of ours
+_MARKS = (
+    f"SELECT key, tags, accept_length, cached_share FROM {TABLES['measurement'].rows}"  # noqa: S608  ours
+    f" ORDER BY measurement.id DESC LIMIT {MOST_READ}"
+)
 _DECIDE = ("evaluator", "queries/learning", "sweepdb/own_runs")  # code and data that decide what a point is of
 
 

@@ -157,7 +157,7 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         )
         assert one("SELECT COUNT(*), COUNT(lifted_at) FROM tombstone") == (2, 1)
         assert one("SELECT payload FROM operator_set") == ('["matmul"]',)
-        assert one("SELECT device, metrics FROM measurement") == ("H100_SXM", '{"tpot_ms_mean": 20.5}')
+        assert one("SELECT device, metrics FROM measurements") == ("H100_SXM", '{"tpot_ms_mean": 20.5}')
         # (16.4 - 20.5) / 20.5
         assert one("SELECT signed_error FROM validation")[0] == pytest.approx(-0.2)
         assert one("SELECT device, kind, engine, length_region FROM validation") == ("h100", "dense", None, None)
