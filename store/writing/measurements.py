@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Table, delete, select, update
 from store.errors import InputError
 from store.loads import MeasuredRequests, pack_requests, unpack_requests
 from store.opening import Store
-from store.records import MeasurementRecord, ValidationRecord
+from store.records import MeasurementRecord, RunRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, MEASUREMENT_FACTS, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
-from store.writing.point_facts import FACTS, OF_RUN, drop_unused, facts_from, facts_of, stored_facts, with_changes
+from store.writing.point_facts import FACTS, drop_unused, facts_from, facts_of, stored_facts, with_changes
 from store.writing.point_rows import SELECT_POINTS, columns_of, insert_points, point_of_row
 from store.writing.point_table import PointTable, beside_key, in_order_of_keys, keys_of, read_as
 from store.writing.statements import chunks, insert_missing, insert_or_update, utc_now
@@ -78,7 +78,9 @@ def put_files(
     return MeasurementsPut(added=len(new), replaced=len(gone), corrected=kept)
 
 
-_COMPARED = ("id", "key", "extra", "read_as", "facts_id")
+_OF_RUN = tuple(RunRecord.__slots__)
+_BESIDE_FACTS = ("read_as", *(name for name in _OF_RUN if name in TABLES["measurement"].names))
+_COMPARED = ("id", "key", "extra", *_BESIDE_FACTS, "facts_id")
 _KEY, _EXTRA = _COMPARED.index("key"), _COMPARED.index("extra")  # a place is found ten times as fast as a name
 _BESIDE = _COMPARED.index("read_as")  # points of one setting share what follows
 _MANY = 20_000  # points, from which on all that is stored is looked at in one reading
@@ -129,8 +131,8 @@ class _Refreshing:
     def __call__(self, stored: Any, place: int, *, only: Collection[str] | None) -> None:  # noqa: ANN401  a row
         """Only differences, or `only` these fields."""
         told = beside_key(self._records, place)
-        before = {**self.facts[stored.facts_id], "extra": stored.extra, "read_as": stored.read_as}
-        values = {name: value for name in OF_RUN if (value := getattr(told.record.run, name)) is not None}
+        before = {**self.facts[stored.facts_id], **dict(zip(_COMPARED, stored, strict=True))}
+        values = {name: value for name in _OF_RUN if (value := getattr(told.record.run, name)) is not None}
         if values.get("tags") and before["tags"]:
             values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *before["tags"].split(",")}))
         beside = (("extra", told.extra), ("file", told.record.file), ("read_as", told.record.read_as))

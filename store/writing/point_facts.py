@@ -19,14 +19,17 @@ from store.writing.statements import chunks, insert_columns
 Facts = tuple[Any, ...]  # in the order of FACTS, but without the time of the import
 
 SIDES = ("prefill", "decode")
-OF_RUN = tuple(RunRecord.__slots__)
-OF_SIDES = tuple((f"{side}_{name}", side, name) for side in SIDES for name in SideRecord.__slots__)
+_OF_OTHER_FORM = {*SIDES, "metrics", "definitions", "measured_at", "run"}
+IN_RECORDS = {  # where records have what columns hold as it is
+    **{name: name for name in MeasurementRecord.__slots__ if name not in _OF_OTHER_FORM},
+    **{name: f"run.{name}" for name in RunRecord.__slots__},
+    **{f"{side}_{name}": f"{side}.{name}" for side in SIDES for name in SideRecord.__slots__},
+}
 _FACTS = TABLES["measurement_facts"]
-SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name in _FACTS.names and name != "definitions")
-FACTS = (*SAME_NAME, *OF_RUN, *(column for column, *_ in OF_SIDES), "definitions")
-_PATHS = (*SAME_NAME, *(f"run.{name}" for name in OF_RUN), *(f"{side}.{name}" for _, side, name in OF_SIDES))
-_said = operator.attrgetter(*_PATHS)
-_TEXTS = tuple((place, name) for place, name in enumerate(FACTS[:-1]) if _FACTS.column(name).type.kind == "text")
+_SAME = tuple(name for name in _FACTS.names if name in IN_RECORDS)
+FACTS = (*_SAME, "definitions")
+_said = operator.attrgetter(*map(IN_RECORDS.__getitem__, _SAME))
+_TEXTS = tuple((place, name) for place, name in enumerate(_SAME) if _FACTS.column(name).type.kind == "text")
 
 
 def facts_of(record: MeasurementRecord) -> Facts:

@@ -13,14 +13,15 @@ from sqlalchemy import Connection, RowMapping, func, select
 from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.schema.sql_tables import MEASUREMENT, METADATA
 from store.schema.tables import TABLES
-from store.writing.point_facts import OF_RUN, SAME_NAME, SIDES, Facts, facts_of, insert_facts
+from store.writing.point_facts import IN_RECORDS, SIDES, Facts, facts_of, insert_facts
 from store.writing.point_table import PointTable
 from store.writing.statements import as_utc, insert_columns, utc_now
 
 _WRITTEN = json.JSONEncoder(sort_keys=True).encode
 _TABLE = TABLES["measurement"]
 _CHECKED = ("key", "source", "read_as")
-_OF_A_POINT = (*_CHECKED, "extra")
+_VALUES_OF = {name: operator.attrgetter(IN_RECORDS[name]) for name in _TABLE.names if name in IN_RECORDS}
+_OF_SETTINGS = tuple((name, value_of) for name, value_of in _VALUES_OF.items() if name not in {*_CHECKED, "extra"})
 _PLACES = (_TABLE.place_of(column).split(".") for column in _TABLE.read_as)
 SELECT_POINTS = select(*(METADATA.tables[table].c[name] for table, name in _PLACES)).select_from(
     MEASUREMENT.join(METADATA.tables[str(_TABLE.shares)])
@@ -72,7 +73,15 @@ def _columns_at(records: Sequence[MeasurementRecord], places: Sequence[int]) -> 
     def chosen(column: Sequence[Any]) -> list[Any]:
         return list(map(column.__getitem__, places))
 
+    settings = chosen(records.setting)
+    shared = {setting: records.shared[setting] for setting in {*settings}}
+    told = {name: dict(zip(shared, map(value_of, shared.values()), strict=True)) for name, value_of in _OF_SETTINGS}
     return {
+        **{
+            name: list(map(values.__getitem__, settings))
+            for name, values in told.items()
+            if {*values.values()} != {None}
+        },
         "key": chosen(records.keys),
         "source": list(map(records.source, places)),
         "metrics": chosen(records.metrics),
@@ -83,7 +92,7 @@ def _columns_at(records: Sequence[MeasurementRecord], places: Sequence[int]) -> 
 
 def columns_of(records: Sequence[MeasurementRecord]) -> Columns:
     """All that points share with none; raises where a text may not be stored."""
-    columns: Columns = {name: list(map(operator.attrgetter(name), records)) for name in _OF_A_POINT}
+    columns: Columns = {name: list(map(value_of, records)) for name, value_of in _VALUES_OF.items()}
     for name in _CHECKED:
         for value in columns[name]:
             _TABLE.check(name, value)
@@ -98,10 +107,10 @@ def columns_of(records: Sequence[MeasurementRecord]) -> Columns:
 def point_of_row(row: RowMapping) -> MeasurementRecord:
     prefill, decode = (SideRecord(**{name: row[f"{side}_{name}"] for name in SideRecord.__slots__}) for side in SIDES)
     return MeasurementRecord(
-        **{name: row[name] for name in (*_OF_A_POINT, *SAME_NAME)},
+        **{name: row[name] for name, place in IN_RECORDS.items() if name == place},
         prefill=prefill,
         decode=decode,
-        run=RunRecord(**{name: row[name] for name in OF_RUN}),
+        run=RunRecord(**{name: row[name] for name in RunRecord.__slots__}),
         metrics=json.loads(row["metrics"]),
         definitions=json.loads(row["definitions"]),
         measured_at=None if row["measured_at"] is None else as_utc(row["measured_at"]),

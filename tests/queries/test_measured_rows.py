@@ -15,7 +15,7 @@ from queries_stores import changed, mission_records, write_sweep
 from queries.asking.pictures import picture_of
 from queries.asking.question import question_of
 from queries.connect import connect
-from queries.measured_rows import kept_base, placing, relation
+from queries.measured_rows import kept_settings, placing, relation
 from queries.proofs import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError, StoreError
@@ -380,7 +380,7 @@ def test_a_proof_names_the_points_that_it_read(both, tmp_path, options):
 
 
 def test_kept_settings_answer_as_the_points_do_until_any_of_these_is_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_base, "_WORTH_KEEPING", 1)
+    monkeypatch.setattr(kept_settings, "_WORTH_KEEPING", 1)
     url, points = f"sqlite:///{tmp_path}/store.sqlite", swept()
     with open_store(url, create=True) as store:
         put_measurements(store, points)
