@@ -154,7 +154,7 @@ class Ladder(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What rows of measured settings refer to by number, and how many settings have no row."""
+    """Servers and lengths, which rows of measured settings refer to by number, and how many settings have no row."""
 
     servers: tuple[NamedServer, ...]
     lengths: tuple[tuple[float | None, float | None], ...]

@@ -125,14 +125,14 @@ class Table:
 
     @property
     def rows(self) -> str:
-        """What readers select its columns from."""
+        """Readers select its columns from these."""
         if self.shares is None:
             return self.made_of or self.name
         (reference,) = (column.name for column in self.columns if column.refers_to == f"{self.shares}.id")
         return f"{self.name} JOIN {self.shares} ON {self.shares}.id = {self.name}.{reference}"
 
     def place_of(self, column: Column) -> str:
-        """What `rows` call a column, of two tables with the name of its own."""
+        """As `rows` call a column: of two tables, with the name of its own."""
         return f"{self.name if column in self.columns else self.shares}.{column.name}" if self.shares else column.name
 
     def column(self, name: str) -> Column:

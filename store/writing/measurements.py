@@ -15,7 +15,7 @@ from store.records import MeasurementRecord, RunRecord, ValidationRecord
 from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, MEASUREMENT_FACTS, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
 from store.writing.point_facts import FACTS, drop_unused, facts_from, facts_of, stored_facts, with_changes
-from store.writing.point_rows import SELECT_POINTS, columns_of, insert_points, point_of_row
+from store.writing.point_rows import SELECT_POINTS, cells_of, insert_points, point_of_row
 from store.writing.point_table import PointTable, beside_key, in_order_of_keys, keys_of, read_as
 from store.writing.statements import chunks, insert_missing, insert_or_update, utc_now
 
@@ -205,7 +205,7 @@ def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> No
     """Its comparisons were with something else and go.
 
     If stored already, one of the two remains."""
-    own = {name: value for name, (value,) in columns_of([record]).items()}
+    own = {name: value for name, (value,) in cells_of([record]).items()}
     told = dict(zip(FACTS, facts_of(record), strict=True))
     with store.writing() as connection:
         if record.key != key:

@@ -68,7 +68,7 @@ def _indexed_after(connection: Connection, count: int) -> Iterator[None]:
 
 def _columns_at(records: Sequence[MeasurementRecord], places: Sequence[int]) -> Columns:
     if not isinstance(records, PointTable):
-        return columns_of([records[place] for place in places])
+        return cells_of([records[place] for place in places])
 
     def chosen(column: Sequence[Any]) -> list[Any]:
         return list(map(column.__getitem__, places))
@@ -83,14 +83,14 @@ def _columns_at(records: Sequence[MeasurementRecord], places: Sequence[int]) -> 
             if {*values.values()} != {None}
         },
         "key": chosen(records.keys),
-        "source": list(map(records.source, places)),
+        "source": records.sources(places),
         "metrics": chosen(records.metrics),
         "extra": chosen(records.extra),
         "measured_at": chosen(records.measured_at),
     }
 
 
-def columns_of(records: Sequence[MeasurementRecord]) -> Columns:
+def cells_of(records: Sequence[MeasurementRecord]) -> Columns:
     """All that points share with none; raises where a text may not be stored."""
     columns: Columns = {name: list(map(value_of, records)) for name, value_of in _VALUES_OF.items()}
     for name in _CHECKED:
