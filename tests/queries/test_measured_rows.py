@@ -379,6 +379,14 @@ def test_a_proof_names_the_points_that_it_read(both, tmp_path, options):
             verify_proof(path, parse_url(url))
 
 
+def test_points_that_correct_predictions_are_not_read_where_no_prediction_is_asked_of(both):
+    def unread(location):
+        raise AssertionError(f"{location} has many points, and matching their names takes 0.2 ms each")
+
+    with Session(parse_url(both), own_points=unread) as session:
+        assert session.ask(question_of("best", {"rows": "measured"})).rows
+
+
 def test_kept_settings_answer_as_the_points_do_until_any_of_these_is_another(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_settings, "_WORTH_KEEPING", 1)
     url, points = f"sqlite:///{tmp_path}/store.sqlite", swept()
