@@ -131,14 +131,16 @@ class _Refreshing:
     def __call__(self, stored: Any, place: int, *, only: Collection[str] | None) -> None:  # noqa: ANN401  a row
         """Only differences, or `only` these fields."""
         told = beside_key(self._records, place)
-        before = {**self.facts[stored.facts_id], **dict(zip(_COMPARED, stored, strict=True))}
+        facts = self.facts[stored.facts_id]
         values = {name: value for name in _OF_RUN if (value := getattr(told.record.run, name)) is not None}
-        if values.get("tags") and before["tags"]:
-            values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *before["tags"].split(",")}))
+        if values.get("tags") and facts["tags"]:
+            values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *facts["tags"].split(",")}))
         beside = (("extra", told.extra), ("file", told.record.file), ("read_as", told.record.read_as))
         values |= {name: value for name, value in beside if value is not None}
         changed = {
-            name: value for name, value in values.items() if before[name] != value and (only is None or name in only)
+            name: value
+            for name, value in values.items()
+            if (getattr(stored, name) if name in _COMPARED else facts[name]) != value and (only is None or name in only)
         }
         if changed:
             own = {name: value for name, value in changed.items() if name in _COMPARED}

@@ -33,12 +33,7 @@ _TEXTS = tuple((place, name) for place, name in enumerate(_SAME) if _FACTS.colum
 
 
 def facts_of(record: MeasurementRecord) -> Facts:
-    """Raises where a text may not be stored."""
-    said = _said(record)
-    for place, name in _TEXTS:
-        if said[place] is not None:
-            _check_once(name, said[place])
-    return (*said, _pairs_written(tuple(record.definitions.items())))
+    return (*_said(record), _pairs_written(tuple(record.definitions.items())))
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -52,7 +47,11 @@ def _pairs_written(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def insert_facts(connection: Connection, facts: Collection[Facts], imported_at: datetime) -> dict[Facts, int]:
-    """New rows, and their numbers."""
+    """New rows, and their numbers; raises where a text may not be stored."""
+    for one in facts:
+        for place, name in _TEXTS:
+            if one[place] is not None:
+                _check_once(name, one[place])
     numbers = dict(zip(facts, _free(connection, len(facts)), strict=True))
     if facts:
         told = dict(zip(FACTS, zip(*facts, strict=True), strict=True))
@@ -86,7 +85,7 @@ def stored_facts(connection: Connection, numbers: Iterable[int]) -> dict[int, Ma
 
 
 def with_changes(connection: Connection, stored: Mapping[str, Any], changes: Mapping[str, Any]) -> int:
-    """The row of these facts, new or found; nobody's stay until `drop_unused`."""
+    """The row of these facts as changed: new, or one that says the same."""
     facts = tuple(changes.get(name, stored[name]) for name in FACTS)
     if all(stored[name] == value for name, value in zip(FACTS, facts, strict=True)):
         return int(stored["id"])

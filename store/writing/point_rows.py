@@ -13,7 +13,7 @@ from sqlalchemy import Connection, RowMapping, func, select
 from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.schema.sql_tables import MEASUREMENT, METADATA
 from store.schema.tables import TABLES
-from store.writing.point_facts import IN_RECORDS, SIDES, Facts, facts_of, insert_facts
+from store.writing.point_facts import IN_RECORDS, SIDES, Facts, drop_unused, facts_of, insert_facts
 from store.writing.point_table import PointTable
 from store.writing.statements import as_utc, insert_columns, utc_now
 
@@ -33,13 +33,15 @@ Columns = dict[str, Sequence[Any]]
 
 def insert_points(connection: Connection, records: Sequence[MeasurementRecord], places: Sequence[int]) -> None:
     settings, known = _settings(records, places)
-    stored = insert_facts(connection, {*known.values()}, utc_now())
+    stored = insert_facts(connection, dict.fromkeys(known.values()), utc_now())
     numbers = {setting: stored[facts] for setting, facts in known.items()}
     with _indexed_after(connection, len(places)):
         for start in range(0, len(places), _AT_ONCE):
             some = slice(start, start + _AT_ONCE)
             facts_id = list(map(numbers.__getitem__, settings[some]))
             insert_columns(connection, MEASUREMENT, {**_columns_at(records, places[some]), "facts_id": facts_id})
+    if connection.dialect.name != "sqlite":  # another may have been faster with the same points
+        drop_unused(connection, stored.values())
 
 
 def _settings(
@@ -73,6 +75,7 @@ def _columns_at(records: Sequence[MeasurementRecord], places: Sequence[int]) -> 
     def chosen(column: Sequence[Any]) -> list[Any]:
         return list(map(column.__getitem__, places))
 
+    _TABLE.check("source", records.name)
     settings = chosen(records.setting)
     shared = {setting: records.shared[setting] for setting in {*settings}}
     told = {name: dict(zip(shared, map(value_of, shared.values()), strict=True)) for name, value_of in _OF_SETTINGS}
