@@ -53,7 +53,6 @@ from store.sealing import (
 )
 
 if TYPE_CHECKING:
-    from store.schema.declaring import Table
     from store.sealing import LoadCounts, Part, Ranges
 
 _T = TypeVar("_T")
@@ -271,10 +270,10 @@ class StoreConnection:
 
     def _load_points(self, transaction: ReadTransaction) -> None:
         """Points, and what they share: its names and sizes repeat and come as one text, since cells take long."""
-        table = TABLES[_POINTS]
+        shares = str(TABLES[_POINTS].shares)
         points, facts = (
             [one for one in _typed(part) if one[0] in self._points_by or one[0].endswith("id")]
-            for part in (table, TABLES[str(table.shares)])
+            for part in (_POINTS, shares)
         )
         others = [one for one in facts if one[0] != "id" and one[1] in _REPEATING]
         apart = [one for one in facts if one not in others]
@@ -283,8 +282,8 @@ class StoreConnection:
         rows = transaction.cells(f"SELECT {_listed(points)} FROM {_POINTS}")  # noqa: S608 - our names
         insert_rows(self.duckdb, f"raw.{_POINTS}_own", points, rows, arrays=True)
         listed = f"CAST({transaction.json_list}({_listed(others)}) AS TEXT)"
-        rows = transaction.cells(f"SELECT {_listed(apart)}, {listed} FROM {table.shares}")  # noqa: S608 - our names
-        read = put_repeating(self.duckdb, f"raw.{table.shares}", apart, others, rows)
+        rows = transaction.cells(f"SELECT {_listed(apart)}, {listed} FROM {shares}")  # noqa: S608 - our names
+        read = put_repeating(self.duckdb, f"raw.{shares}", apart, others, rows)
         there = {*points, *facts}
         selected = ", ".join(
             ("point." if (name, type_) in points else "") + name
@@ -396,8 +395,8 @@ _VOIDED = [("scenario_id", "BIGINT")]
 _JOINED_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES)}
 
 
-def _typed(table: Table) -> list[tuple[str, str]]:
-    return [(column.name, column.type.read_as) for column in table.columns]
+def _typed(table: str) -> list[tuple[str, str]]:
+    return [(column.name, column.type.read_as) for column in TABLES[table].columns]
 
 
 def _listed(columns: Iterable[tuple[str, str]]) -> str:
