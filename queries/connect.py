@@ -28,6 +28,7 @@ from store.schema import (
     SCENARIO,
     SCENARIO_REFERENCES,
     STORED_PROBE,
+    TABLES,
     scenario_tables,
 )
 from store.sealing import (
@@ -63,9 +64,8 @@ _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long 
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
 _EVERY_COLUMN = frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
-# Of measured points names and sizes repeat, but for these. A text loses digits of other numbers, and zones of times.
+# Of what measured points share names and sizes repeat. A text loses digits of other numbers, and zones of times.
 _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
-_OF_POINTS = frozenset(("id", "key", "source", "metrics", "extra", "read_as"))
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -269,16 +269,32 @@ class StoreConnection:
         insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _load_points(self, transaction: ReadTransaction) -> None:
-        """Read measured points, whose names and sizes repeat: these come as one text, since cells take long."""
-        columns = RAW_BY_NAME[_POINTS].typed_names
-        wanted = [one for one in columns if one[0] in self._points_by]
-        own = [one for one in wanted if one[0] in _OF_POINTS or one[1] not in _REPEATING]
-        others = [one for one in wanted if one not in own]
-        listed = f"CAST({transaction.json_list}({', '.join(name for name, _ in others)}) AS TEXT)"
-        rows = transaction.cells(f"SELECT {', '.join((*(name for name, _ in own), listed))} FROM {_POINTS}")  # noqa: S608 - our names
-        read = put_repeating(self.duckdb, f"raw.{_POINTS}", own, others, rows)
-        selected = ", ".join(name if (name, type_) in wanted else f"NULL::{type_} AS {name}" for name, type_ in columns)
-        self.duckdb.execute(f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM {read}")  # noqa: S608 - our names
+        """Points, and what they share: its names and sizes repeat and come as one text, since cells take long."""
+        shares = str(TABLES[_POINTS].shares)
+        points, facts = (
+            [one for one in _typed(part) if one[0] in self._points_by or one[0].endswith("id")]
+            for part in (_POINTS, shares)
+        )
+        others = [one for one in facts if one[0] != "id" and one[1] in _REPEATING]
+        apart = [one for one in facts if one not in others]
+        self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{_POINTS}_own")
+        create_table(self.duckdb, f"raw.{_POINTS}_own", points)
+        rows = transaction.cells(f"SELECT {_listed(points)} FROM {_POINTS}")  # noqa: S608 - our names
+        insert_rows(self.duckdb, f"raw.{_POINTS}_own", points, rows, arrays=True)
+        listed = f"CAST({transaction.json_list}({_listed(others)}) AS TEXT)"
+        rows = transaction.cells(f"SELECT {_listed(apart)}, {listed} FROM {shares}")  # noqa: S608 - our names
+        read = put_repeating(self.duckdb, f"raw.{shares}", apart, others, rows)
+        there = {*points, *facts}
+        selected = ", ".join(
+            ("point." if (name, type_) in points else "") + name
+            if (name, type_) in there
+            else f"NULL::{type_} AS {name}"
+            for name, type_ in RAW_BY_NAME[_POINTS].typed_names
+        )
+        self.duckdb.execute(
+            f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM raw.{_POINTS}_own AS point"  # noqa: S608 - our names
+            f" JOIN (FROM {read}) AS facts ON facts.id = point.facts_id"
+        )
 
     def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
         gone = {sweep.id for sweep in abandoned_sweeps(self.location, transaction)}
@@ -377,6 +393,14 @@ def connect(store: StoreLocation | str | None = None) -> StoreConnection:
 _STORED_COLUMN = r"\b([a-z]+)\.(\w+)"
 _VOIDED = [("scenario_id", "BIGINT")]
 _JOINED_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES)}
+
+
+def _typed(table: str) -> list[tuple[str, str]]:
+    return [(column.name, column.type.read_as) for column in TABLES[table].columns]
+
+
+def _listed(columns: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(name for name, _ in columns)
 
 
 def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction) -> None:

@@ -118,6 +118,8 @@ class HeldScope:
 
     def _is_bound(self, question: Question, scope: ResolvedScope, *, whole: bool) -> bool:
         """All rows wanted, and none that files give anew each time."""
+        if scope.of_measured and self.measured.are_gone:
+            return False
         thinned = self._connection.thinned
         if whole:
             return not thinned

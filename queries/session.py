@@ -25,10 +25,10 @@ from queries.judging.separation import goodput_verdicts, separation_lines
 from queries.judging.verdicts import with_expected_errors
 from queries.learning.own_points import PointReader, no_points
 from queries.measured_rows import (
+    AS_STATED,
     MEASURED,
     PREDICTED,
     ServerNamer,
-    as_stated,
     check_rows,
     no_shell,
     unread,
@@ -61,7 +61,7 @@ class Session:
         unsealed: Collection[str] | None = None,
         memory_share: float = 1.0,
         own_points: PointReader = no_points,
-        named: ServerNamer = as_stated,
+        named: ServerNamer = AS_STATED,
     ) -> None:
         """`unsealed` scenarios, by key, are read from the database alone, and nothing else is.
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from queries.measured_rows import NamedServer, StatedServer
+from queries.measured_rows import NamedServer, ServerNamer, StatedServer
 from queries.session import Session
 from store.location import StoreLocation, parse_url
-from sweepdb.own_runs import own_points
+from sweepdb.own_runs import own_points, program_files
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,8 +24,11 @@ def server_named(one: StatedServer) -> NamedServer:
     return server_of(one)
 
 
+SERVERS = ServerNamer(server_named, decided_by=lambda: repr(program_files()))
+
+
 def session_at(location: StoreLocation, *, memory_share: float = 1.0) -> Session:
-    return Session(location, memory_share=memory_share, own_points=own_points, named=server_named)
+    return Session(location, memory_share=memory_share, own_points=own_points, named=SERVERS)
 
 
 def open_session(url: str | None = None) -> Session:

@@ -314,14 +314,13 @@ def verify(
 ) -> int:
     """Ask a proof's question again, of the rows in a store's database, and name the first thing that differs."""
     from sweepdb.asking import KeptAnswer, verify_proof
-    from sweepdb.own_runs import read_own_points, server_of
+    from sweepdb.own_runs import read_own_points
+    from sweepdb.sessions import SERVERS
     from sweepdb.stores import parse_url
 
     location = parse_url(store)
 
     kept = None if answer is None else KeptAnswer(answer, written_for(location))
-    outcome = verify_proof(
-        proof, location, kept=kept, public_file=signed_by, own_points=read_own_points, named=server_of
-    )
+    outcome = verify_proof(proof, location, kept=kept, public_file=signed_by, own_points=read_own_points, named=SERVERS)
     say(as_typed(outcome))
     return 0

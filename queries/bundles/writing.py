@@ -305,9 +305,12 @@ def _beside_rows(transaction: ReadTransaction, keys: Collection[str] | None) -> 
         if keys is None or row["scenario_key"] in keys
     ]
     compared = {row["measurement_key"] for row in validations}
-    kept = [name for name in TABLES["measurement"].names if name not in {"id", "imported_at"}]
+    points = TABLES["measurement"]
+    kept = [column.name for column in points.read_as if column.name not in {"id", "imported_at"}]
     measurements = [
-        row for row in _lines_of(transaction, kept, "measurement ORDER BY id") if keys is None or row["key"] in compared
+        row
+        for row in _lines_of(transaction, kept, f"{points.rows} ORDER BY measurement.id")
+        if keys is None or row["key"] in compared
     ]
     return {**lines, "validation": validations, "measurement": measurements, "name": list(_names(transaction))}
 

@@ -59,13 +59,14 @@ class SessionRuns:
             self.at_rates = longer_steps(transaction, self._read().points, asked)
 
     def failed(self, scenarios: Iterable[int]) -> Mapping[str, FailedStart]:
-        """By content key, with what is known of it."""
-        if not self._read().failed:
+        """By content key, with what is known of it; measured settings, whose numbers are negative, ran."""
+        predicted = frozenset(one for one in scenarios if one > 0)
+        if not predicted or not self._read().failed:
             return {}
         from queries.learning.failed_starts import failed_scenarios
 
         with read_transaction(self._location) as transaction:
-            return failed_scenarios(transaction, self._read().failed, frozenset(scenarios))
+            return failed_scenarios(transaction, self._read().failed, predicted)
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
         """The relation of corrected rows; None where runs correct none."""

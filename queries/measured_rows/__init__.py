@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from queries.measured_rows.near_lengths import met, runs_meet
     from queries.measured_rows.placing import MeasuredRows
-    from queries.measured_rows.servers import NamedServer, ServerNamer, StatedServer, as_stated
+    from queries.measured_rows.servers import AS_STATED, NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of
     from queries.measured_rows.sweep_side import (
         MeasuredSetting,

@@ -16,10 +16,18 @@ from queries.asking.parameters import instance_budget
 from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
-from queries.measured_rows.kept_base import KeptBase
+from queries.measured_rows.kept_settings import KeptSettings
 from queries.measured_rows.near_lengths import runs_meet
 from queries.measured_rows.predicted import groups_of, subjects_of
-from queries.measured_rows.relation import BASE, MADE_BY, RELATIONS, Ladder, join_predicted, make_base, read_ladders
+from queries.measured_rows.relation import (
+    RELATIONS,
+    Ladder,
+    Read,
+    join_predicted,
+    make_base,
+    make_rows,
+    read_ladders,
+)
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
 from queries.scoping.names import unknown
@@ -81,17 +89,19 @@ class MeasuredRows:
         self._connection = connection
         self._named = named
         self._ladders: tuple[Ladder, ...] = ()
-        self._left_out = 0
         self._read_at: object = None
-        self._kept = KeptBase(connection.duckdb, connection.location, read_store_id(connection.location), MADE_BY)
+        self._kept = KeptSettings(
+            connection.duckdb, connection.location, read_store_id(connection.location), named.decided_by()
+        )
         self._state: list[object] | None = None  # of the store, before its settings were read
         self._sides_read: tuple[tuple[str, ...], ...] = ()  # keys of the runs that each side of a question has
         self._loaded: list[object] | None = None  # of the store, when what was loaded of it was kept
+        self._rows = Read((), (), 0)
 
     def notes(self) -> tuple[str, ...]:
-        if not self._left_out:
+        if not self._rows.left_out:
             return ()
-        return (f"note: {self._left_out} measured settings are left out: users in flight or mode are not known",)
+        return (f"note: {self._rows.left_out} measured settings are left out: users in flight or mode are not known",)
 
     def place(self, transaction: ReadTransaction, question: Question, predicted: ResolvedScope, source: str) -> Placed:
         """Alone, or beside `predicted`, whose rows are `source`'s."""
@@ -111,14 +121,20 @@ class MeasuredRows:
         alone = [one for one in own if one.scenario_id not in beside]
         return Placed(_joined(predicted, beside, joined, alone), RELATIONS[BOTH])
 
+    @property
+    def are_gone(self) -> bool:
+        """The rows were kept, and no longer are."""
+        return self._kept.are_gone
+
     def loads_kept(self, question: Question) -> bool:
         """Then their points need not be read."""
         if question.options.sweeps:
             return False
         self._state = self._kept.state()
-        if self._loaded is None or self._loaded != self._state:
+        if self._loaded is None or self._loaded != self._state or self.are_gone:
             self._read_at = None
-            self._loaded = self._state if self._kept.load(BASE, self._state) else None
+            kept = self._kept.load(self._state)
+            self._loaded, self._rows = (None, self._rows) if kept is None else (self._state, kept)
         return self._loaded is not None
 
     def points(self, scope: ResolvedScope) -> list[tuple[str, str]]:
@@ -162,9 +178,10 @@ class MeasuredRows:
             if sides or self._loaded is None:
                 self._loaded = None
                 make_base(self._connection.duckdb, sides)
+                self._rows = make_rows(self._connection.duckdb, self._named)
                 if not sides:
-                    self._kept.keep(BASE, self._state)
-            self._ladders, self._left_out = read_ladders(self._connection.duckdb, self._named)
+                    self._kept.keep(self._rows, self._state)
+            self._ladders = read_ladders(self._connection.duckdb, self._rows)
             self._read_at = moment if not sides else None  # subjects of a side may be rewritten
         if not self._ladders:
             raise InputError(

@@ -42,7 +42,8 @@ _BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", 
            "runs", *_SPREADS)  # fmt: skip
 _OF_LADDERS = {"plan", "subject", "scenario"}  # which rows of one ladder share
 _TAKEN = (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
-BASE = "measured_base"
+ROWS = "measured_row"
+_MADE = "measured_made"  # the table that these are of, unless they were kept
 MADE_BASE = f"""
     INSERT INTO measured_base
     WITH taken AS MATERIALIZED (SELECT {", ".join(_TAKEN)} FROM main.measured_probe),
@@ -58,7 +59,6 @@ MADE_BASE = f"""
     JOIN servers ON {_same("servers", StatedServer._fields)}
     JOIN pairs ON {_same("pairs", ("input_length", "output_length"))}
 """  # noqa: S608  our names
-MADE_BY = SEEN + MADE_BASE
 _EMPTY = f"""
     CREATE OR REPLACE TEMP TABLE measured_base AS
     SELECT 0 AS side, {", ".join(_TAKEN)}, 0::BIGINT AS server, 0::BIGINT AS lengths FROM main.measured_probe LIMIT 0
@@ -119,7 +119,7 @@ _LADDER_NAMES = f"""
     FROM told
 """  # noqa: S608  our names
 _ROWS = f"""
-    CREATE OR REPLACE TEMP TABLE measured_row AS
+    CREATE OR REPLACE TEMP TABLE {_MADE} AS
     SELECT measured_ladder.*, {_KEPT}
     FROM measured_number
     JOIN measured_base ON measured_base.rowid = measured_number.place
@@ -134,6 +134,7 @@ _LADDERS = """
     ORDER BY scenario_id DESC
 """
 _LEFT_OUT = "SELECT count(*) FROM measured_base WHERE coalesce(batch_size, 0) <= 0 OR phase IS NULL"
+MADE_BY = SEEN + MADE_BASE + _NUMBERED + _LADDER_NAMES + _ROWS
 _COLUMNS = ", ".join(one.name for one in VIEW_COLUMNS)
 _SOURCES = {STORED: f"({probe_select(f'raw.{STORED_PROBE}')})"}
 _SELECTED = measured_select((*_NAMED, "scenario_id"))
@@ -153,9 +154,10 @@ class Ladder(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Every ladder of a store, and how many settings are of none."""
+    """Servers and lengths, which rows of measured settings refer to by number, and how many settings have no row."""
 
-    ladders: tuple[Ladder, ...]
+    servers: tuple[NamedServer, ...]
+    lengths: tuple[tuple[float | None, float | None], ...]
     left_out: int
 
 
@@ -167,19 +169,36 @@ def make_base(connection: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[st
             connection.execute(MADE_BASE, {"side": number})
 
 
-def read_ladders(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> Read:
-    """Make `measured_row` of the settings of `measured_base`."""
+def make_rows(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> Read:
+    """Make rows of the settings of `measured_base`."""
     servers = _name_servers(connection, named)
     lengths = _join_lengths(connection)
     for statement in (_NUMBERED, _LADDER_NAMES, _ROWS):
         connection.execute(statement)
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {_ALONE} AS SELECT {_SELECTED} FROM measured_row")  # noqa: S608
-    ladders = (
-        Ladder(number, side, servers[server], lengths[length][0], lengths[length][1], phase, devices, imported)
+    ((left_out,),) = connection.execute(_LEFT_OUT).fetchall()
+    show_rows(connection, _MADE)
+    return Read(servers=tuple(servers), lengths=tuple(lengths), left_out=left_out)
+
+
+def show_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> None:
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS SELECT * FROM {relation}")  # noqa: S608
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {_ALONE} AS SELECT {_SELECTED} FROM {ROWS}")  # noqa: S608
+
+
+def read_ladders(connection: duckdb.DuckDBPyConnection, read: Read) -> tuple[Ladder, ...]:
+    return tuple(
+        Ladder(
+            number,
+            side,
+            read.servers[server],
+            read.lengths[length][0],
+            read.lengths[length][1],
+            phase,
+            devices,
+            imported,
+        )
         for number, side, server, length, phase, devices, imported in connection.execute(_LADDERS).fetchall()
     )
-    ((left_out,),) = connection.execute(_LEFT_OUT).fetchall()
-    return Read(ladders=tuple(ladders), left_out=left_out)
 
 
 def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjects: Mapping[int, str]) -> None:
@@ -190,8 +209,8 @@ def join_predicted(connection: duckdb.DuckDBPyConnection, predicted: str, subjec
         columns = [("scenario_id", "BIGINT"), ("subject", "VARCHAR")]
         put_temporary(connection, "measured_subject", columns, list(subjects.items()))
         connection.execute(
-            "UPDATE measured_row SET subject = measured_subject.subject FROM measured_subject"
-            " WHERE measured_subject.scenario_id = measured_row.scenario_id"
+            f"UPDATE {_MADE} SET subject = measured_subject.subject FROM measured_subject"  # noqa: S608
+            f" WHERE measured_subject.scenario_id = {_MADE}.scenario_id"
         )
     stored = _SOURCES.get(predicted, predicted)
     connection.execute(
@@ -208,7 +227,7 @@ def _name_servers(connection: duckdb.DuckDBPyConnection, named: ServerNamer) -> 
     for side, server, *stated in connection.execute(_SERVERS).fetchall():
         one = StatedServer(*stated)
         if one not in known:
-            known[one] = named(one)
+            known[one] = named.name(one)
         found = known[one]
         apart = (found, one.engine_version, one.phase, one.decode_instances, one.prefill_instances, one.prefill_tp)
         if apart not in numbers:

@@ -52,7 +52,11 @@ class NamedServer(NamedTuple):
         return self.serving_model.partition("@")[0]
 
 
-ServerNamer = Callable[[StatedServer], NamedServer]
+class ServerNamer(NamedTuple):
+    """`decided_by` is a text that is another one whenever names may be."""
+
+    name: Callable[[StatedServer], NamedServer]
+    decided_by: Callable[[], str] = str
 
 
 def as_stated(one: StatedServer) -> NamedServer:
@@ -63,3 +67,6 @@ def as_stated(one: StatedServer) -> NamedServer:
         serving_model=one.serving_model, linear_quantization=stated, experts_quantization=stated,
         attention_quantization=one.attention_quantization or NO_KV_FORMAT, tp=one.tp, pp=one.pp, dp=one.dp, ep=one.ep,
     )  # fmt: skip
+
+
+AS_STATED = ServerNamer(as_stated)

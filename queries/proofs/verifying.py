@@ -15,7 +15,7 @@ from queries.asking.question import Answer, Question
 from queries.errors.expected import ExpectedError
 from queries.judging.first_tokens import TtftInterval
 from queries.learning.own_points import OwnPoints, PointReader, no_points
-from queries.measured_rows import ServerNamer, as_stated
+from queries.measured_rows import AS_STATED, ServerNamer
 from queries.proofs.answer_files import KeptAnswer, compare_answer
 from queries.proofs.canonical import first_difference, plain, spelled
 from queries.proofs.document import NOT_ONE, Circumstances, LookedAt, document_of, question_from, read_proof, sealed
@@ -97,7 +97,7 @@ def verify_proof(
     kept: KeptAnswer | None = None,
     public_file: Path | None = None,
     own_points: PointReader = no_points,
-    named: ServerNamer = as_stated,
+    named: ServerNamer = AS_STATED,
 ) -> str:
     """A difference is an error that says how.
 
@@ -125,7 +125,7 @@ def verify_proof(
 
 
 def asked_again(
-    location: StoreLocation, proof: Proof, own_points: PointReader = no_points, named: ServerNamer = as_stated
+    location: StoreLocation, proof: Proof, own_points: PointReader = no_points, named: ServerNamer = AS_STATED
 ) -> tuple[Answer, Circumstances]:
     """As of its moment, or its rows in another store."""
     store, pinned = read_store_id(location), proof.pinned

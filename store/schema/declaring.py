@@ -101,7 +101,8 @@ class Table:
 
     `by_key` keeps rows in the order of the primary key, without row ids of SQLite's own. Triggers refuse to change rows
     that were `committed_with` a block or a load, and to delete them unless they are `removable`.
-    What its bytes are `unpacked` to is for readers. A relation `made_of` a table's rows is none of the database."""
+    What its bytes are `unpacked` to is for readers. A relation `made_of` a table's rows is none of the database.
+    What many rows have in common stands in the table that it `shares`; readers see `whole` rows."""
 
     name: str
     meaning: str
@@ -115,6 +116,24 @@ class Table:
     once: bool = False
     unpacked: tuple[Column, ...] = ()
     made_of: str | None = None
+    shares: str | None = None
+    whole: tuple[Column, ...] = ()
+
+    @property
+    def read_as(self) -> tuple[Column, ...]:
+        return self.whole or self.columns
+
+    @property
+    def rows(self) -> str:
+        """Readers select its columns from these."""
+        if self.shares is None:
+            return self.made_of or self.name
+        (reference,) = (column.name for column in self.columns if column.refers_to == f"{self.shares}.id")
+        return f"{self.name} JOIN {self.shares} ON {self.shares}.id = {self.name}.{reference}"
+
+    def place_of(self, column: Column) -> str:
+        """As `rows` call a column: of two tables, with the name of its own."""
+        return f"{self.name if column in self.columns else self.shares}.{column.name}" if self.shares else column.name
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)

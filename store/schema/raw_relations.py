@@ -51,8 +51,8 @@ SCENARIO = RawTable(
 )
 
 # Parts of the joined relations `scenario` and `stored_probe`, and what only the program itself needs.
-_NOT_AS_THEY_ARE = {"scenario", "subject", "precision", "plan", "block", "probe", "store_identity", "operator_set",
-                    "part", "part_block", "part_subject", "part_thinned", "part_file", "part_claim",
+_NOT_AS_THEY_ARE = {"scenario", "measurement_facts", "subject", "precision", "plan", "block", "probe", "store_identity",
+                    "operator_set", "part", "part_block", "part_subject", "part_thinned", "part_file", "part_claim",
                     "shard"}  # fmt: skip
 _OF_THE_STORE = {"load_request": {"kept_requests", "digest"}}  # columns that no question reads
 _ADDED = {
@@ -69,13 +69,13 @@ _ADDED = {
 def as_it_is(table: Table) -> RawTable:
     left_out = _OF_THE_STORE.get(table.name, set[str]())
     copied = (
-        read_column(column, column.name, meaning=column.meaning)
-        for column in table.columns
+        read_column(column, table.place_of(column), meaning=column.meaning)
+        for column in table.read_as
         if column.type.kind != "bytes" and column.name not in left_out
     )
     unpacked = (read_column(column, column.name) for column in table.unpacked)
     columns = (*copied, *unpacked, *_ADDED.get(table.name, ()))
-    return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.made_of or table.name)
+    return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.rows)
 
 
 RAW_TABLES: tuple[RawTable, ...] = (
@@ -88,7 +88,7 @@ STORED_PROBE = "stored_probe"
 RAW_BY_NAME = {table.name: table for table in RAW_TABLES}
 RAW_NAMES = frozenset({STORED_PROBE, *RAW_BY_NAME})
 
-_COPIED = {"models": "model", "devices": "device", "prices": "price", "sweeps": "sweep"}
+_COPIED = {"models": "model", "devices": "device", "prices": "price", "sweeps": "sweep", "measurements": "measurement"}
 _VOIDED = "(SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)"
 _ASKED = "EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id {kind} {voided}{more})"
 _INSIDE = " AND {batch} BETWEEN i.first_batch_size AND i.last_batch_size"
@@ -99,7 +99,7 @@ def store_views() -> Mapping[str, str]:
     views = {"probes": _probes(), "scenarios": _scenarios()}
     for name, table in _COPIED.items():
         columns = ", ".join(f"{column.source} AS {column.name}" for column in as_it_is(TABLES[table]).columns)
-        views[name] = f"SELECT {columns} FROM {table}"  # noqa: S608 - our names
+        views[name] = f"SELECT {columns} FROM {TABLES[table].rows}"  # noqa: S608 - our names
     views["sweep_intervals"] = (
         "SELECT sw.key AS sweep, i.scenario_id, i.first_batch_size, i.last_batch_size"
         " FROM sweep_interval i JOIN sweep sw ON sw.id = i.sweep_id"

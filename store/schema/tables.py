@@ -6,7 +6,7 @@ those that are there, and a test compares the two. Meanings end up as comments o
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -84,13 +84,21 @@ def _pairs(told: str, between: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, rest) for name, _, rest in (one.partition(between) for one in told.split("; ") if one))
 
 
-def _table(own: Line, lines: Sequence[Line]) -> Table:
+def _columns(lines: Iterable[Line]) -> tuple[Column, ...]:
+    return tuple(one for line in lines for one in _ELSEWHERE.get(line["column"]) or (_column(line),))
+
+
+def _table(own: Line, lines: Sequence[Line], shared: Sequence[Line] = ()) -> Table:
+    """With columns that are `shared` by rows of another table, if any."""
     rules = _rules(own)
+    shares = rules.get("shares")
     stored, unpacked = ([line for line in lines if ("unpacked" in _rules(line)) is said] for said in (False, True))
+    whole = [line for line in stored if f"of={shares}" not in line["rules"].split()] if shares else []
+    stored = [*(line for line in stored if "shared" not in _rules(line)), *shared]
     return Table(
         name=own["table"],
         meaning=own["meaning"],
-        columns=tuple(one for line in stored for one in _ELSEWHERE.get(line["column"]) or (_column(line),)),
+        columns=_columns(stored),
         unique=tuple(_names(rules["unique"])) if "unique" in rules else (),
         checks=_pairs(own["told"], ": "),
         indexes=_pairs(rules.get("index", ""), "+"),
@@ -100,14 +108,21 @@ def _table(own: Line, lines: Sequence[Line]) -> Table:
         once="once" in rules,
         unpacked=tuple(map(_column, unpacked)),
         made_of=rules.get("of"),
+        shares=shares,
+        whole=_columns(whole),
     )
 
 
 def _declared() -> Iterator[Table]:
     with _FILE.open(encoding="utf-8", newline="") as file:
-        for _, lines in groupby(csv.DictReader(file), itemgetter("table")):
-            own, *columns = lines
-            yield _table(own, columns)
+        groups = [list(lines) for _, lines in groupby(csv.DictReader(file), itemgetter("table"))]
+    shared = {
+        shares: [line for line in lines if "shared" in _rules(line)]
+        for own, *lines in groups
+        if (shares := _rules(own).get("shares")) is not None
+    }
+    for own, *lines in groups:
+        yield _table(own, lines, shared.get(own["table"], ()))
 
 
 _ALL = tuple(_declared())

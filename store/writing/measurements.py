@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Table, delete, select, update
 from store.errors import InputError
 from store.loads import MeasuredRequests, pack_requests, unpack_requests
 from store.opening import Store
-from store.records import MeasurementRecord, ValidationRecord
-from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
+from store.records import MeasurementRecord, RunRecord, ValidationRecord
+from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, MEASUREMENT_FACTS, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
-from store.writing.point_rows import OF_RUN, insert_points, point_of_row, row_of_point
+from store.writing.point_facts import FACTS, drop_unused, facts_from, facts_of, stored_facts, with_changes
+from store.writing.point_rows import SELECT_POINTS, cells_of, insert_points, point_of_row
 from store.writing.point_table import PointTable, beside_key, in_order_of_keys, keys_of, read_as
 from store.writing.statements import chunks, insert_missing, insert_or_update, utc_now
 
@@ -46,11 +47,12 @@ def put_files(
     coming = {key: place for place, key in enumerate(keys_of(records))}
     by_file = read_as(records)
     with store.writing() as connection:
-        refresh = _Refreshing(connection, records)
+        rows = _stored(connection, coming, by_file, files)
+        refresh = _Refreshing(connection, records, rows)
         known: set[str] = set()
         gone: set[str] = set()
         kept = 0
-        for row in _stored(connection, coming, by_file, files):
+        for row in rows:
             if refresh.says_nothing(row, coming.get(row[_KEY])):
                 known.add(row[_KEY])
                 continue
@@ -60,7 +62,7 @@ def put_files(
                 known.add(row.key)
                 refresh(row, coming[row.key], only=_TAGS if corrected else None)
             elif now is None:
-                if row.file in files:
+                if refresh.facts[row.facts_id]["file"] in files:
                     gone.add(row.key)
             elif corrected or now == said:  # the file says as much as before, and a person said more
                 if (known_less := coming.pop(now, None)) is not None:
@@ -70,14 +72,17 @@ def put_files(
                 gone.add(row.key)
         new = in_order_of_keys({key: place for key, place in coming.items() if key not in known} if known else coming)
         insert_points(connection, records, new)
+        drop_unused(connection, refresh.left)
         _delete(connection, gone)
         _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in coming})
     return MeasurementsPut(added=len(new), replaced=len(gone), corrected=kept)
 
 
-_COMPARED = ("id", "key", "extra", "read_as", "file", *OF_RUN)
+_OF_RUN = tuple(RunRecord.__slots__)
+_BESIDE_FACTS = ("read_as", *(name for name in _OF_RUN if name in TABLES["measurement"].names))
+_COMPARED = ("id", "key", "extra", *_BESIDE_FACTS, "facts_id")
 _KEY, _EXTRA = _COMPARED.index("key"), _COMPARED.index("extra")  # a place is found ten times as fast as a name
-_FIRST_SHARED = _COMPARED.index("read_as")  # points of one setting share what follows
+_BESIDE = _COMPARED.index("read_as")  # points of one setting share what follows
 _MANY = 20_000  # points, from which on all that is stored is looked at in one reading
 
 
@@ -87,15 +92,16 @@ def _stored(
     query = select(*(MEASUREMENT.c[name] for name in _COMPARED))
     if connection.execute(select(MEASUREMENT.c.id).limit(1)).first() is None:
         return []
+    from_files = facts_from(connection, files)
     if len(keys) > _MANY:
         wanted = {*keys, *read_as}
         return [row for row in connection.execute(query).all()
-                if row[_KEY] in wanted or row.read_as in wanted or row.file in files]  # fmt: skip
+                if row[_KEY] in wanted or row.read_as in wanted or row.facts_id in from_files]  # fmt: skip
     found: dict[int, Any] = {}
     of_keys = {*keys, *read_as}
-    for column, values in ((MEASUREMENT.c.key, of_keys), (MEASUREMENT.c.read_as, read_as), (MEASUREMENT.c.file, files)):
-        for chunk in chunks(sorted(values)):
-            found |= {row.id: row for row in connection.execute(query.where(column.in_(chunk)))}
+    for name, values in (("key", of_keys), ("read_as", read_as), ("facts_id", from_files)):
+        for chunk in chunks(values):
+            found |= {row.id: row for row in connection.execute(query.where(MEASUREMENT.c[name].in_(chunk)))}
     return list(found.values())
 
 
@@ -105,10 +111,13 @@ _TAGS = ("tags",)
 class _Refreshing:
     """Updates what is in no key: uninterpreted fields, and facts of the run."""
 
-    def __init__(self, connection: Connection, records: Sequence[MeasurementRecord]) -> None:
+    def __init__(self, connection: Connection, records: Sequence[MeasurementRecord], stored: Sequence[Any]) -> None:
         self._connection, self._records = connection, records
         self._table = records if isinstance(records, PointTable) else None
         self._same: set[object] = set()  # settings of a table with stored facts that say as much
+        self._moved: dict[object, int] = {}  # facts by those that they were and what changed
+        self.facts = stored_facts(connection, (row.facts_id for row in stored))
+        self.left: set[int] = set()  # facts of points that have others now
 
     def says_nothing(self, stored: Any, place: int | None) -> bool:  # noqa: ANN401  a row
         """The line says as much as the stored row, as most of a table read again."""
@@ -116,34 +125,44 @@ class _Refreshing:
             self._table is not None
             and place is not None
             and self._table.extra[place] == stored[_EXTRA]
-            and (self._table.setting[place], stored[_FIRST_SHARED:]) in self._same
+            and (self._table.setting[place], stored[_BESIDE:]) in self._same
         )
 
     def __call__(self, stored: Any, place: int, *, only: Collection[str] | None) -> None:  # noqa: ANN401  a row
         """Only differences, or `only` these fields."""
         told = beside_key(self._records, place)
-        values = {name: value for name in OF_RUN if (value := getattr(told.record.run, name)) is not None}
-        if values.get("tags") and stored.tags:
-            values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *stored.tags.split(",")}))
+        facts = self.facts[stored.facts_id]
+        values = {name: value for name in _OF_RUN if (value := getattr(told.record.run, name)) is not None}
+        if values.get("tags") and facts["tags"]:
+            values["tags"] = ",".join(sorted({*str(values["tags"]).split(","), *facts["tags"].split(",")}))
         beside = (("extra", told.extra), ("file", told.record.file), ("read_as", told.record.read_as))
         values |= {name: value for name, value in beside if value is not None}
         changed = {
             name: value
             for name, value in values.items()
-            if getattr(stored, name) != value and (only is None or name in only)
+            if (getattr(stored, name) if name in _COMPARED else facts[name]) != value and (only is None or name in only)
         }
         if changed:
-            self._connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.id == stored.id).values(**changed))
+            own = {name: value for name, value in changed.items() if name in _COMPARED}
+            own["facts_id"] = self._facts_with(stored.facts_id, {k: v for k, v in changed.items() if k not in own})
+            self._connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.id == stored.id).values(**own))
         elif told.extra == stored.extra and only is None:
-            self._same.add((told.setting, stored[_FIRST_SHARED:]))
+            self._same.add((told.setting, stored[_BESIDE:]))
+
+    def _facts_with(self, number: int, changes: Mapping[str, object]) -> int:
+        move = (number, tuple(changes.items()))
+        if move not in self._moved:
+            self._moved[move] = with_changes(self._connection, self.facts[number], changes)
+            self.left.add(number)
+        return self._moved[move]
 
 
 def corrected_of(store: Store, files: Collection[str]) -> list[MeasurementRecord]:
     found: list[MeasurementRecord] = []
     with store.reading() as connection:
         for chunk in chunks(sorted(files)):
-            query = select(MEASUREMENT).where(
-                MEASUREMENT.c.file.in_(chunk), MEASUREMENT.c.extra.contains(f'"{CORRECTED}"')
+            query = SELECT_POINTS.where(
+                MEASUREMENT_FACTS.c.file.in_(chunk), MEASUREMENT.c.extra.contains(f'"{CORRECTED}"')
             )
             found += [point_of_row(row) for row in connection.execute(query).mappings()]
     return found
@@ -188,7 +207,8 @@ def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> No
     """Its comparisons were with something else and go.
 
     If stored already, one of the two remains."""
-    row = row_of_point(record)
+    own = {name: value for name, (value,) in cells_of([record]).items()}
+    told = dict(zip(FACTS, facts_of(record), strict=True))
     with store.writing() as connection:
         if record.key != key:
             _forget(connection, [key])
@@ -196,16 +216,27 @@ def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> No
         if there is not None and record.key != key:
             _delete(connection, [key])
             return
-        kept = {name: value for name, value in row.items() if name != "imported_at"}
-        connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(**kept))
+        for before in _facts_of_points(connection, [key]):
+            own["facts_id"] = with_changes(connection, stored_facts(connection, [before])[before], told)
+            connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(**own))
+            drop_unused(connection, [before])
+
+
+def _facts_of_points(connection: Connection, keys: Collection[str]) -> set[int]:
+    found: set[int] = set()
+    for chunk in chunks(sorted(keys)):
+        found |= set(connection.scalars(select(MEASUREMENT.c.facts_id).where(MEASUREMENT.c.key.in_(chunk))))
+    return found
 
 
 def _delete(connection: Connection, keys: Collection[str]) -> None:
     _forget(connection, keys)
+    facts = _facts_of_points(connection, keys)
     for chunk in chunks(sorted(keys)):
         ids = select(MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
         connection.execute(delete(MEASURED_REQUESTS).where(MEASURED_REQUESTS.c.measurement_id.in_(ids)))
         connection.execute(delete(MEASUREMENT).where(MEASUREMENT.c.key.in_(chunk)))
+    drop_unused(connection, facts)
 
 
 def _forget(connection: Connection, keys: Collection[str]) -> None:
@@ -215,7 +246,7 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
 
 
 def get_measurements(store: Store, *, newest: int | None = None) -> list[MeasurementRecord]:
-    query = select(MEASUREMENT).order_by(MEASUREMENT.c.id.desc()).limit(newest)
+    query = SELECT_POINTS.order_by(MEASUREMENT.c.id.desc()).limit(newest)
     with store.reading() as connection:
         return [point_of_row(row) for row in connection.execute(query).mappings()][::-1]
 

@@ -49,14 +49,14 @@ class PointTable(Sequence[MeasurementRecord]):
         return replace(
             self.shared[self.setting[place]],
             key=self.keys[place],
-            source=self.source(place),
+            source=self.sources([place])[0],
             metrics=json.loads(self.metrics[place]),
             measured_at=self.measured_at[place],
             extra=self.extra[place],
         )
 
-    def source(self, place: int) -> str:
-        return f"{self.name}:{self.lines[place]}"
+    def sources(self, places: Iterable[int]) -> list[str]:
+        return [f"{self.name}:{line}" for line in map(self.lines.__getitem__, places)]
 
     def first_of_each(self) -> PointTable:
         if len({*self.keys}) == len(self.keys):

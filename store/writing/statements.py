@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, DateTime, Table
 
 Item = TypeVar("Item")
 _PARAMETERS_A_STATEMENT = 500  # well below SQLite's oldest limit of 999 for one statement
@@ -32,6 +32,25 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
     if not rows:
         return
     connection.execute(_insert_into(table, connection).on_conflict_do_nothing(), list(rows))
+
+
+def insert_columns(connection: Connection, table: Table, columns: Mapping[str, Sequence[Any]]) -> None:
+    """As `insert_missing`, without columns of which no row says anything: most of an insert is binding."""
+    said = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+    if connection.dialect.name != "sqlite":
+        insert_missing(
+            connection, table, [dict(zip(said, row, strict=True)) for row in zip(*said.values(), strict=True)]
+        )
+        return
+    told = (_as_sqlite(one) if isinstance(table.c[name].type, DateTime) else one for name, one in said.items())
+    places = ", ".join("?" * len(said))
+    statement = f"INSERT OR IGNORE INTO {table.name} ({', '.join(said)}) VALUES ({places})"  # noqa: S608  the schema's
+    connection.exec_driver_sql(statement, list(zip(*told, strict=True)))
+
+
+def _as_sqlite(moments: Sequence[datetime | None]) -> Sequence[str | None]:
+    written = {one: as_utc(one).strftime("%Y-%m-%d %H:%M:%S.%f") for one in {*moments} if one is not None}
+    return [None if one is None else written[one] for one in moments]
 
 
 def insert_or_update(

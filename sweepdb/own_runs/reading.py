@@ -19,6 +19,7 @@ from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from store.reading import read_transaction
+from store.schema import TABLES
 from store.sealing import snapshot_directories
 from store.whole_files import written_whole
 
@@ -28,8 +29,16 @@ if TYPE_CHECKING:
 MOST_APART = 300  # points; of more, runs of one setting are read as one
 MOST_READ = 100_000  # points, the newest
 KEPT = "own-points.json"
-_MARKS = f"SELECT key, tags, accept_length, cached_share FROM measurement ORDER BY id DESC LIMIT {MOST_READ}"  # noqa: S608  a number of ours
-_DECIDE = ("evaluator", "queries/learning", "sweepdb/own_runs")  # code and data that decide what a point is of
+_MARKS = (
+    f"SELECT key, tags, accept_length, cached_share FROM {TABLES['measurement'].rows}"  # noqa: S608  ours
+    f" ORDER BY measurement.id DESC LIMIT {MOST_READ}"
+)
+_DECIDE = (
+    "evaluator",
+    "queries/learning",
+    "queries/measured_rows",
+    "sweepdb/own_runs",
+)  # code and data that decide what a point is of
 
 
 class _Mark(NamedTuple):
@@ -47,7 +56,7 @@ def own_points(location: StoreLocation) -> OwnPoints:
         store_id = transaction.store_id
     if not marks:
         return OwnPoints()
-    digest = hashlib.sha256(repr((_program(), marks)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((program_files(), marks)).encode()).hexdigest()
     places = [place / KEPT for place in snapshot_directories(location, store_id) if place.is_dir()]
     found = next((kept for place in places if (kept := _kept(place, digest)) is not None), None)
     if found is None:
@@ -104,7 +113,7 @@ def _middle(runs: Sequence[MeasurementRecord]) -> MeasurementRecord:
     return replace(runs[-1], metrics={name: median(some) for name, some in values.items()})
 
 
-def _program() -> list[tuple[str, int, int]]:
+def program_files() -> list[tuple[str, int, int]]:
     """Files that decide a point's meaning, by name, size and time."""
     root = Path(str(find_spec("evaluator").origin)).parents[1]  # type: ignore[union-attr]  # it is part of us
     return sorted(stamp for part in _DECIDE for stamp in _stamps(root / part, part))

@@ -4,12 +4,14 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 from generator import fill, sweep_record
+from measured_points import point
 from sqlalchemy import inspect, text
 from stored import STORES, load_postgresql, load_sqlite
 
@@ -31,11 +33,13 @@ from store.migrating import (
     upgrade_store,
 )
 from store.opening import open_store
+from store.records import RunRecord
 from store.revision import HEAD_REVISION, REVISIONS
 from store.schema.raw_relations import store_views
 from store.schema.sql_tables import METADATA
 from store.upkeep import check_store
-from store.writing import begin_sweep
+from store.writing import begin_sweep, get_measurements, put_measurements
+from store.writing.point_rows import SELECT_POINTS
 from sweepdb import stores as everything
 
 
@@ -157,7 +161,7 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         )
         assert one("SELECT COUNT(*), COUNT(lifted_at) FROM tombstone") == (2, 1)
         assert one("SELECT payload FROM operator_set") == ('["matmul"]',)
-        assert one("SELECT device, metrics FROM measurement") == ("H100_SXM", '{"tpot_ms_mean": 20.5}')
+        assert one("SELECT device, metrics FROM measurements") == ("H100_SXM", '{"tpot_ms_mean": 20.5}')
         # (16.4 - 20.5) / 20.5
         assert one("SELECT signed_error FROM validation")[0] == pytest.approx(-0.2)
         assert one("SELECT device, kind, engine, length_region FROM validation") == ("h100", "dense", None, None)
@@ -285,6 +289,43 @@ def test_the_next_revision_goes_up_down_and_up(store_url, next_release):
     migrate(location, lambda config: command.upgrade(config, "head"))
     assert described(store_url) == after
     assert [fault for fault in check_store(location).faults if "schema differs" not in fault] == []
+
+
+def test_points_get_one_row_for_what_they_share_and_lose_nothing_up_or_down(store_url):
+    """Two of three agree in all but their values, their users and their time."""
+    create_store(store_url)
+    shared = point(1, device="H100_SXM", tp=2, users=4, ttft_ms_mean=80.0)
+    points = [
+        shared,
+        replace(point(2, device="H100_SXM", tp=2, users=8, ttft_ms_mean=90.0), measured_at=None),
+        replace(point(3, device="H100_SXM", tp=2, users=4, ttft_ms_mean=85.0), run=RunRecord(host="node-2")),
+    ]
+    with open_store(store_url) as opened:
+        put_measurements(opened, points)
+    location, counts = parse_url(store_url), "SELECT count(*) FROM measurement_facts"
+
+    def stored(query):
+        with open_store(store_url) as opened, opened.reading() as connection:
+            return [tuple(row) for row in connection.execute(query)]
+
+    before = stored(SELECT_POINTS.order_by(text("measurement.id")))
+    assert stored(text(counts)) == [(2,)]
+    migrate(location, lambda config: command.downgrade(config, "0020"))
+    engine = make_engine(location)
+    with engine.connect() as connection:
+        told = connection.execute(
+            text("SELECT source, device, host, decode_tp, imported_at FROM measurement ORDER BY source")
+        )
+        assert [row[:4] for row in told if row[4] is not None] == [
+            ("file:1", "H100_SXM", None, 2), ("file:2", "H100_SXM", None, 2), ("file:3", "H100_SXM", "node-2", 2),
+        ]  # fmt: skip
+    engine.dispose()
+    upgrade_store(store_url)
+    assert stored(SELECT_POINTS.order_by(text("measurement.id"))) == before
+    assert stored(text(counts)) == [(2,)]
+    with open_store(store_url) as opened:
+        assert sorted(get_measurements(opened), key=lambda one: one.source) == points
+        assert put_measurements(opened, [point(4, device="H200_SXM", tp=2, users=4, ttft_ms_mean=80.0)]) == 1
 
 
 def test_a_newer_program_upgrades_on_request_only_and_keeps_a_backup(store_url, next_release):

@@ -15,7 +15,7 @@ from queries_stores import changed, mission_records, write_sweep
 from queries.asking.pictures import picture_of
 from queries.asking.question import question_of
 from queries.connect import connect
-from queries.measured_rows import kept_base, placing, relation
+from queries.measured_rows import ServerNamer, as_stated, kept_settings, placing, relation
 from queries.proofs import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError, StoreError
@@ -379,8 +379,16 @@ def test_a_proof_names_the_points_that_it_read(both, tmp_path, options):
             verify_proof(path, parse_url(url))
 
 
+def test_points_that_correct_predictions_are_not_read_where_no_prediction_is_asked_of(both):
+    def unread(location):
+        raise AssertionError(f"{location} has many points, and matching their names takes 0.2 ms each")
+
+    with Session(parse_url(both), own_points=unread) as session:
+        assert session.ask(question_of("best", {"rows": "measured"})).rows
+
+
 def test_kept_settings_answer_as_the_points_do_until_any_of_these_is_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_base, "_WORTH_KEEPING", 1)
+    monkeypatch.setattr(kept_settings, "_WORTH_KEEPING", 1)
     url, points = f"sqlite:///{tmp_path}/store.sqlite", swept()
     with open_store(url, create=True) as store:
         put_measurements(store, points)
@@ -395,9 +403,19 @@ def test_kept_settings_answer_as_the_points_do_until_any_of_these_is_another(tmp
     monkeypatch.setattr(placing, "make_base", lambda *given: loads.append(given) or relation.make_base(*given))
     assert asked(url, "best", rows="measured").rows == asked_at_once.rows
     assert not loads
+    with Session(parse_url(url)) as session:
+        both = [session.ask(question_of("best", {"rows": "measured", "top": top})).rows for top in (1, 2)]
+        assert not loads
+        kept.unlink()  # by whoever empties the folder while a session asks
+        assert [session.ask(question_of("best", {"rows": "measured", "top": top})).rows for top in (1, 2)] == both
+    assert len(loads) == 1
     kept.write_bytes(kept.read_bytes()[:-9])
     assert asked(url, "best", rows="measured").rows == asked_at_once.rows
-    assert len(loads) == 1
+    assert len(loads) == 2
+    renamed = ServerNamer(lambda one: as_stated(one)._replace(device="H300"), decided_by=lambda: "another catalogue")
+    with Session(parse_url(url), named=renamed) as session:
+        named = session.ask(question_of("best", {"rows": "measured", "top": 1})).dicts()
+    assert ({row["device"] for row in named}, len(loads)) == ({"H300"}, 3)
     best = asked_at_once.dicts()[0]["probe"]
     with sqlite3.connect(tmp_path / "store.sqlite") as store:
         store.execute("DELETE FROM measurement WHERE key LIKE ?", (f"{best}%",))

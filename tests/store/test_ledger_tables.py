@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, sweep_record
 from measured_points import bare_point
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from store.errors import InputError
 from store.records import (
@@ -14,10 +14,11 @@ from store.records import (
     MeasurementRecord,
     OperatorSetRecord,
     PriceRecord,
+    RunRecord,
     SideRecord,
     ValidationRecord,
 )
-from store.schema.sql_tables import CALIBRATION, VALIDATION
+from store.schema.sql_tables import CALIBRATION, MEASUREMENT_FACTS, VALIDATION
 from store.writing import begin_sweep, put_scenarios
 from store.writing.beside import (
     get_operators,
@@ -28,8 +29,10 @@ from store.writing.beside import (
     put_prices,
 )
 from store.writing.measurements import (
+    delete_measurements,
     forget_validations,
     get_measurements,
+    put_files,
     put_measurements,
     put_validations,
     replace_measurement,
@@ -84,6 +87,37 @@ def test_more_measurements_than_one_statement_takes(store):
     records = [replace(MEASURED, key=f"{number:064d}") for number in range(1201)]
     assert put_measurements(store, records) == 1201
     assert len(get_measurements(store)) == 1201
+
+
+def test_points_share_what_they_have_in_common_until_one_is_corrected_or_gone(store):
+    def facts():
+        with store.reading() as connection:
+            return connection.scalar(select(func.count()).select_from(MEASUREMENT_FACTS))
+
+    records = [
+        replace(MEASURED, key=f"{users:064d}", source=f"a.csv:{users}", concurrency=float(users)) for users in (1, 2, 4)
+    ]
+    put_measurements(store, records)
+    assert facts() == 1
+    corrected = [replace(one, engine_version="0.12") for one in records]
+    for key, one in zip((f"{users:064d}" for users in (1, 2)), corrected, strict=False):
+        replace_measurement(store, key, one)
+    assert facts() == 2  # what both were corrected to is one row, too
+    assert get_measurements(store) == [*corrected[:2], records[2]]
+    replace_measurement(store, records[2].key, corrected[2])
+    assert facts() == 1
+    delete_measurements(store, [one.key for one in records[:2]])
+    assert (facts(), get_measurements(store)) == (1, corrected[2:])
+    delete_measurements(store, [records[2].key])
+    assert facts() == 0
+
+
+def test_a_tag_that_a_file_says_anew_goes_to_the_points_of_that_file_alone(store):
+    first, second = (replace(MEASURED, key=letter * 64, file=letter * 16) for letter in "ab")
+    put_files(store, [first, second], files=())
+    put_files(store, [replace(first, run=RunRecord(tags="nightly", failed_requests=3))], files=("a" * 16,))
+    told = {one.key: (one.run.tags, one.run.failed_requests) for one in get_measurements(store)}
+    assert told == {first.key: ("nightly", 3), second.key: (None, None)}
 
 
 def kept_comparisons(store):

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
 
 from evaluator.canonical import content_key
 from evaluator.ledger.readers import read_measurements, rows
@@ -22,6 +21,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.schema.sql_tables import MEASUREMENT
 from store.writing import PointTable, point_table, put_measurements
+from store.writing.point_rows import SELECT_POINTS
 from store.writing.point_table import in_order_of_keys
 from sweepdb.measuring import import_measurements
 from tests.examples import examples
@@ -49,9 +49,9 @@ def a_table(path, draws):
 
 
 def stored(url):
-    kept = [column for column in MEASUREMENT.c if column.name not in {"id", "imported_at"}]
     with open_store(url) as store, store.reading() as connection:
-        return [tuple(row) for row in connection.execute(select(*kept).order_by(MEASUREMENT.c.key))]
+        rows = connection.execute(SELECT_POINTS.order_by(MEASUREMENT.c.key)).mappings()
+        return [{name: row[name] for name in row if name not in {"id", "imported_at"}} for row in rows]
 
 
 BROKEN = (  # cells that make a line a problem, or another point than it seems

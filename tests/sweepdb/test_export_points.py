@@ -13,12 +13,12 @@ from client_files import AIPERF, INFERENCEX, VLLM
 from conftest_cli import EXAMPLE, sweepdb
 from more_client_files import GUIDELLM_CSV, REPORT, SGLANG, STAGE
 from report_schema import REPORT_SCHEMA
-from sqlalchemy import select
 
 from evaluator.ledger import read_measurements
 from store.opening import open_store
 from store.schema.sql_tables import MEASUREMENT
 from store.writing import get_measurements
+from store.writing.point_rows import SELECT_POINTS
 from sweepdb.measuring import import_measurements, parse_stated
 
 FORMATS = {"benchmark-report": "points.jsonl", "inferencex": "points.json", "guidellm": "points.csv"}
@@ -50,9 +50,9 @@ def url(tmp_path_factory):
 
 
 def stored(url):
-    kept = [column for column in MEASUREMENT.c if column.name not in WHERE_IT_STOOD]
     with open_store(url) as store, store.reading() as connection:
-        return [tuple(row) for row in connection.execute(select(*kept).order_by(MEASUREMENT.c.key))]
+        rows = connection.execute(SELECT_POINTS.order_by(MEASUREMENT.c.key)).mappings()
+        return [{name: row[name] for name in row if name not in WHERE_IT_STOOD} for row in rows]
 
 
 def exported(url, format_, path, more=""):

@@ -57,7 +57,7 @@ def read_rows(
     missing = [name for name in required if name not in names]
     if missing and not broken:
         raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
-    whole_text = _UNDECODED.search(content) is None
+    whole_text = content.isascii() or _UNDECODED.search(content) is None
 
     def record_of(row: Sequence[str], where: str) -> MeasurementRecord:
         item = item_of(_complete(names, row, whole_text=whole_text))

@@ -1,4 +1,4 @@
-"""Measured settings as Parquet beside a file store, read while no byte of it changed.
+"""Rows of measured settings as Parquet beside a file store, asked there while no byte of the store changed.
 
 PostgreSQL stores have none; few points are read as fast."""
 
@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from queries.measured_rows.relation import MADE_BY, ROWS, Read, show_rows
+from queries.measured_rows.servers import NamedServer
 from queries.vocabulary import files_for
 from store.location import StoreLocation
 from store.sealing import put_document, quoted, snapshot_directories
@@ -20,20 +22,22 @@ if TYPE_CHECKING:
     import duckdb
 
 _WORTH_KEEPING = 5_000  # settings
+_REPLACED_S = 600.0  # since when nobody asks of what another store's state made
 _SETTLED_S = 1.0  # since the store was last written: clocks of files may be this coarse
 _SAID = "measured-rows.json"
 _VIEW = "measured_probe"
 
 
-class KeptBase:
-    """By the statement that makes them."""
+class KeptSettings:
+    """By the statements that make them, and by what decides how servers are called."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, location: StoreLocation, store_id: str, made_by: str
+        self, connection: duckdb.DuckDBPyConnection, location: StoreLocation, store_id: str, decided_by: str
     ) -> None:
         self._duckdb, self._location = connection, location
         self._folder = snapshot_directories(location, store_id)[0]
-        texts = [metadata.version("sweepdb"), made_by, *(file.sql for file in files_for({_VIEW}))]
+        self._asked: Path | None = None
+        texts = [metadata.version("sweepdb"), MADE_BY, decided_by, *(file.sql for file in files_for({_VIEW}))]
         self._program = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
     def state(self) -> list[object] | None:
@@ -44,19 +48,27 @@ class KeptBase:
         newest = max((one[2] for one in files if one), default=0)
         return None if time.time_ns() - newest < _SETTLED_S * 1e9 else [self._program, *files]
 
-    def load(self, table: str, state: list[object] | None) -> bool:
-        """Returns whether any was kept."""
+    def load(self, state: list[object] | None) -> Read | None:
+        """Show the rows, if any were kept."""
         with suppress(OSError, ValueError, LookupError, TypeError, self._duckdb_error()):
             said = json.loads((self._folder / _SAID).read_text(encoding="utf-8"))
             path = self._folder / Path(said["name"]).name
             if state is not None and said["state"] == state and said["file"] == _version(path):
-                self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {_read(path)}")  # noqa: S608
-                return True
-        return False
+                servers = tuple(NamedServer(*one) for one in said["servers"])
+                lengths = tuple((prompt, answer) for prompt, answer in said["lengths"])
+                show_rows(self._duckdb, _read(path))
+                self._asked = path
+                return Read(servers=servers, lengths=lengths, left_out=said["left_out"])
+        return None
 
-    def keep(self, table: str, state: list[object] | None) -> None:
+    @property
+    def are_gone(self) -> bool:
+        return self._asked is not None and not self._asked.exists()
+
+    def keep(self, read: Read, state: list[object] | None) -> None:
         """Unless the store changed since, or the folder is not ours."""
-        ((count,),) = self._duckdb.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608
+        self._asked = None
+        ((count,),) = self._duckdb.execute(f"SELECT count(*) FROM {ROWS}").fetchall()  # noqa: S608
         if state is None or count < _WORTH_KEEPING or self.state() != state:
             return
         name = f"measured-rows-{hashlib.sha256(json.dumps(state).encode()).hexdigest()[:12]}.parquet"
@@ -64,14 +76,14 @@ class KeptBase:
             self._folder.mkdir(exist_ok=True)
             temporary = self._folder / f".{name}.{time.time_ns()}"
             try:
-                self._duckdb.execute(f"COPY {table} TO {quoted(temporary)} (FORMAT parquet)")
+                self._duckdb.execute(f"COPY {ROWS} TO {quoted(temporary)} (FORMAT parquet)")
                 temporary.replace(self._folder / name)
             finally:
                 temporary.unlink(missing_ok=True)
-            said = {"state": state, "name": name, "file": _version(self._folder / name)}
+            said = {"state": state, "name": name, "file": _version(self._folder / name), **read._asdict()}
             put_document(self._folder / _SAID, said)
             for path in self._folder.glob("measured-rows-*.parquet"):
-                if path.name != name:
+                if path.name != name and time.time() - path.stat().st_mtime > _REPLACED_S:
                     path.unlink(missing_ok=True)
 
     @staticmethod
