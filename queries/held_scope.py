@@ -78,17 +78,16 @@ class HeldScope:
         self.scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self._connection.location) as transaction:
             scope = predicted_scope(transaction, question, pinned)
-            taught = of_probes and not options.as_predicted and options.rows != MEASURED
-            taught_of = (row.scenario_id for row in scope.rows if taught)
-            lessons = self.runs.lessons(transaction, taught_of)
+            corrected = of_probes and not options.as_predicted and options.rows != MEASURED
+            lessons = self.runs.lessons(transaction, (row.scenario_id for row in scope.rows if corrected))
             if asked.of_loads and not options.as_predicted:
                 self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question, lambda: self.measured)
-        # Rows that can win as predicted need not be those that win as corrected.
+        taught, told_by = ((), ()) if lessons is None else (lessons.scenarios, lessons.predicting)
         self._connection.narrow_to(
-            (*(row.scenario_id for row in scope.rows), *(() if lessons is None else lessons.predicting)),
-            winners_within=None if whole or lessons is not None else intervals_of(scope.rows),
+            (*(row.scenario_id for row in scope.rows), *told_by),
+            winners_within=None if whole else intervals_of(scope.rows, every_row={*taught, *told_by}),
         )
         needed |= names_below(question.report)
         needed |= LOADED if asked.of_loads else set()

@@ -122,7 +122,7 @@ class LearnedAnswer:
         return _PLACES.get(self._learned.told[self._told[reference][0]].phase, (0, 1))
 
     def _with_time(self, group: ServerGroup, references: Sequence[str], place: int) -> Sequence[int]:
-        """Those that have this time."""
+        """Places of probes with this time."""
         if not group.apart:
             return range(len(references))
         return [number for number, one in enumerate(references) if place in self._places(one)]
@@ -148,9 +148,9 @@ class LearnedAnswer:
 
     def words(self, answer: Answer) -> Iterable[str | None]:
         """A word a row."""
-        told = dict(zip(answer.columns, zip(*answer.rows, strict=True), strict=False))
+        places = [answer.columns.index(name) if name in answer.columns else None for name in _OF_WORDS]
         none = (None,) * len(answer.rows)
-        return map(self._word, *(told.get(name, none) for name in _OF_WORDS))
+        return map(self._word, *(none if one is None else [row[one] for row in answer.rows] for one in places))
 
     def _word(
         self, probe: object, of_prompts: object, of_answers: object, taking: object, decoding: object
