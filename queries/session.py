@@ -31,7 +31,6 @@ from queries.measured_rows import (
     ServerNamer,
     check_rows,
     no_shell,
-    unread,
 )
 from queries.narrow.scope_tables import AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, by_formula, values_of_best, verdicts
@@ -179,7 +178,7 @@ class Session:
         thinned = question.options.rows != MEASURED and bool(self._connection.thinned)
         if thinned and not suffices(answering, values):
             return self._answered(question, pinned, whole=True, for_table=for_table)
-        self._connection.provide(names_below(answering.name) - unread(question))
+        self._connection.provide(names_below(answering.name) - self._held.unread)
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
         told = told_columns(asked, answering) if for_table else None

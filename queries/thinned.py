@@ -5,7 +5,7 @@ A report's header says whether they suffice."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from zlib import crc32
@@ -49,7 +49,8 @@ COUNT_THINNED = f"""
     )
     GROUP BY b.phase"""  # noqa: S608  our names
 _GROWING = frozenset({"batch_size", "concurrency"})  # objectives that a row behind a smaller batch size may win by
-Intervals = Mapping[int, Sequence[tuple[int, int]]]  # of batch sizes, by scenario
+_Sizes = Sequence[tuple[int, int]] | None
+Intervals = Mapping[int, _Sizes]  # of batch sizes that are asked about, by scenario; None: all rows are needed
 
 
 class _ScopeRow(Protocol):
@@ -68,11 +69,16 @@ def suffices(asked: Report, values: Mapping[str, object]) -> bool:
     return "winners" in asked.reads and values.get("objective") not in _GROWING and not every
 
 
-def intervals_of(rows: Iterable[_ScopeRow]) -> Intervals:
+def intervals_of(rows: Iterable[_ScopeRow], every_row: Collection[int]) -> Intervals:
+    """Of scenarios of `every_row` no row may be left out.
+
+    Own runs correct each batch size by a factor of its own, so rows that can win as predicted are not those that win
+    as corrected. But which rows of a scenario can win depends on no other scenario: where some are corrected, the
+    others' thinned files suffice."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         found[row.scenario_id].append((row.first_batch_size, row.last_batch_size))
-    return found
+    return {**found, **dict.fromkeys(every_row)}
 
 
 class ThinnedBlocks:
@@ -144,8 +150,8 @@ def create_winners(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
     connection.execute(statements)
 
 
-def _is_whole(place: Place, intervals: Iterable[tuple[int, int]]) -> bool:
-    return all(
+def _is_whole(place: Place, intervals: _Sizes) -> bool:
+    return intervals is not None and all(
         not _meets(place, (low, high)) or (low <= place.first_batch_size and place.last_batch_size <= high)
         for low, high in intervals
     )

@@ -5,9 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from generator import DEVICES, MODELS, PHASES, PLANS, PRECISIONS, WORKLOADS, content_key, put, scenario, sweep_record
+from generator import (
+    DEVICES,
+    MODELS,
+    PHASES,
+    PLANS,
+    PRECISIONS,
+    WORKLOADS,
+    block,
+    content_key,
+    put,
+    scenario,
+    sweep_record,
+)
 
 from store.opening import open_store
+from store.parts import ShardBlock, part_shelf, register_part, write_part
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -26,6 +39,19 @@ def write_sweep(url, records, *, key, sizes=24, started_at=None, kind="request")
                 put(store, sweep_id, record, ref, first=1, last=sizes)
         finish_sweep(store, sweep_id, "finished")
         seal(store)
+
+
+def write_in_parts(url, records, sizes):
+    """As workers do: the database has no row of them."""
+    with open_store(url, create=True) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="a" * 32))
+        blocks = [
+            ShardBlock(scenario_id=ref.id, scenario_key=ref.key, replicas=record.subject.plan.dp * record.subject.plan.pp,
+                       record=block(record, 1, sizes))
+            for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True)
+        ]  # fmt: skip
+        register_part(store, sweep_id, "b" * 64, write_part(part_shelf(store), "b" * 64, blocks))
+        finish_sweep(store, sweep_id, "finished")
 
 
 def changed(record, *, version=None, **fields):

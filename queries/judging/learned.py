@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import exp, log
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MEASURED, PREDICTED = "measured", "predicted"  # words of `basis`, beside `near 3 runs`
 _LOOKED_AT = (*(round(2 ** (half / 2)) for half in range(41)), 2**31 - 2)  # batch sizes
 _METRICS = (("tpot_exclusive_ms", "TPOT", 1), ("ttft_ms", "TTFT", 0))
+_OF_WORDS = ("probe", "prefill_probe", "decode_probe", "prefill_instances", "decode_instances")
 _PLACES = {"prefill": (0,), "decode": (1,)}  # of what sides have; others have both
 
 
@@ -105,8 +106,8 @@ class LearnedAnswer:
         references = dict.fromkeys(_references(answer))
         for reference in references:
             start, _, size = reference.partition(":")
-            if start[:KEY_LENGTH] in numbers:
-                told[reference] = (numbers[start[:KEY_LENGTH]], int(size))
+            if (number := numbers.get(start[:KEY_LENGTH])) is not None:
+                told[reference] = (number, int(size))
         self._probes, self._told = len(references), told
         self._groups = learned.at(tuple(told.values()))
 
@@ -120,6 +121,12 @@ class LearnedAnswer:
         """A disaggregated probe has one time."""
         return _PLACES.get(self._learned.told[self._told[reference][0]].phase, (0, 1))
 
+    def _with_time(self, group: ServerGroup, references: Sequence[str], place: int) -> Sequence[int]:
+        """Places of probes with this time."""
+        if not group.apart:
+            return range(len(references))
+        return [number for number, one in enumerate(references) if place in self._places(one)]
+
     @cached_property
     def standings(self) -> dict[str, _Standing]:
         """By probe."""
@@ -130,21 +137,31 @@ class LearnedAnswer:
             for run in process.runs:
                 made[run.setting].add(run.key)
             runs = len(set().union(*made.values()))
-            for reference, own, near in zip(references, posterior.measured, posterior.near, strict=True):
-                scenario, size = self._told[reference]
-                at = made[self._learned.told[scenario].setting(size)] if own else ()
-                found[reference] = _Standing(frozenset(at), min(int(near), runs), runs)
+            unrun = [_Standing(frozenset(), near, runs) for near in range(runs + 1)]
+            near = posterior.near.clip(max=runs).tolist()
+            found.update(zip(references, map(unrun.__getitem__, near), strict=True))
+            for place in posterior.measured.nonzero()[0].tolist():
+                scenario, size = self._told[references[place]]
+                at = made[self._learned.told[scenario].setting(size)]
+                found[references[place]] = _Standing(frozenset(at), near[place], runs)
         return found
 
-    def word(self, row: Mapping[str, object]) -> str | None:
+    def words(self, answer: Answer) -> Iterable[str | None]:
+        """A word a row."""
+        places = [answer.columns.index(name) if name in answer.columns else None for name in _OF_WORDS]
+        none = (None,) * len(answer.rows)
+        return map(self._word, *(none if one is None else [row[one] for row in answer.rows] for one in places))
+
+    def _word(
+        self, probe: object, of_prompts: object, of_answers: object, taking: object, decoding: object
+    ) -> str | None:
         """Both pools of a pair; None where one is another server's."""
-        if row.get("prefill_probe") is None:
-            one = self.standings.get(str(row.get("probe")))
+        if of_prompts is None:
+            one = self.standings.get(str(probe))
             return None if one is None else one.word
-        prefill, decode = (self.standings.get(str(row.get(name))) for name in ("prefill_probe", "decode_probe"))
+        prefill, decode = self.standings.get(str(of_prompts)), self.standings.get(str(of_answers))
         if prefill is None or decode is None:
             return None
-        taking, decoding = (row.get(f"{side}_instances") for side in ("prefill", "decode"))
         both = [self._learned.counts.get(key) for key in prefill.at & decode.at]
         if taking and decoding and float(str(taking)) / float(str(decoding)) in both:
             return MEASURED
@@ -158,7 +175,8 @@ class LearnedAnswer:
         whole = self._probabilities(predicted, asked)
         spreads = {
             reference: (places[0], float(found.sd[place, places[0]]))
-            for _, references, found in self.posteriors
+            for group, references, found in self.posteriors
+            if group.apart
             for place, reference in enumerate(references)
             if len(places := self._places(reference)) == 1
         }
@@ -177,17 +195,22 @@ class LearnedAnswer:
         from queries.learning.limits_kept import Kept, probability_of
 
         told: dict[str, float] = {}
+        wanted = [asked.names.index(name) for name in ("ttft_ms", "tokens_per_s_per_user", "e2e_ms")]
         for _, references, found in self.posteriors:
-            for place, reference in enumerate(references):
-                values = dict(zip(asked.names, predicted.get(reference, ()), strict=False))
-                ttft, rate, whole = (values.get(name) for name in ("ttft_ms", "tokens_per_s_per_user", "e2e_ms"))
-                if not ttft or not rate or not whole:
-                    continue
-                tpot = 1000.0 / rate
-                one = replace(found, mean=np.zeros((1, 2)), covariance=found.covariance[place : place + 1])
-                kept = Kept(ttft_ms=asked.ttft_ms, tpot_ms=asked.tpot_ms, e2e_ms=asked.e2e_ms,
-                            output_length=1.0 + max(whole - ttft, 0.0) / tpot)  # fmt: skip
-                told[reference] = float(probability_of(one, np.array([[ttft, tpot]]), kept)[0])
+            values = {
+                place: [known[one] for one in wanted]
+                for place, reference in enumerate(references)
+                if (known := predicted.get(reference)) and all(known[one] for one in wanted)
+            }
+            if not values:
+                continue
+            ttft, rate, whole = np.array(list(values.values()), dtype=np.float64).T
+            tpot = 1000.0 / rate
+            some = replace(found.of(list(values)), mean=np.zeros((len(values), 2)))
+            kept = Kept(ttft_ms=asked.ttft_ms, tpot_ms=asked.tpot_ms, e2e_ms=asked.e2e_ms,
+                        output_length=1.0 + np.maximum(whole - ttft, 0.0) / tpot)  # fmt: skip
+            likely = probability_of(some, np.stack([ttft, tpot], axis=1), kept).tolist()
+            told.update(zip((references[place] for place in values), likely, strict=True))
         return told
 
     def said(self) -> OwnRuns:
@@ -206,7 +229,7 @@ class LearnedAnswer:
         for metric, _, place in _METRICS:
             spreads, before = [], []
             for group, references, found in groups:
-                own = [number for number, one in enumerate(references) if place in self._places(one)]
+                own = self._with_time(group, references, place)
                 spreads += found.sd[own, place].tolist()
                 before += [float(self._learned.bare(group).sd[0, place])] * len(own)
             if spreads:
@@ -264,6 +287,7 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
                 yield known.id, *ends, ttft, ttft if known.phase == "prefill" else None, tpot, tpot
 
 
+@cache
 def near_runs(near: int, runs: int) -> str:
     """Of a row that was not run itself."""
     count, where = (near, "near") if near else (runs, "far from")
@@ -278,7 +302,7 @@ def with_own_runs(answer: Answer, found: LearnedAnswer) -> Answer:
     told = replace(answer, own_runs=found.said())
     if not found.standings or not HELD.keys() & set(answer.columns):
         return told
-    return with_words(told, map(found.word, answer.dicts()), _unrun)
+    return with_words(told, found.words(answer), _unrun)
 
 
 def with_words(

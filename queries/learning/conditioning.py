@@ -9,8 +9,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from queries.learning.own_points import MOST_RUNS, NEAR_LENGTHS, Kind, OwnPoint, Server
 from queries.learning.priors import Prior, Region, prior_of
@@ -55,6 +57,17 @@ class ServerGroup(NamedTuple):
     apart: bool
 
 
+_OfServer = tuple[str, str, str, str, str, str, str, str, str, str, bool]
+
+
+@lru_cache(maxsize=1024)
+def _group_of(told: _OfServer, *, apart: bool) -> ServerGroup:
+    """Thousands of scenarios are of one."""
+    model_key, device_key, device, _, precision_key, *formats, serving_model, convention, compiled = told
+    server = Server(model_key, device, serving_model.partition("@")[0], *formats)
+    return ServerGroup(server, device_key, precision_key, serving_model, convention, compiled, apart)
+
+
 class Known(NamedTuple):
     """A stored scenario that own runs may speak of."""
 
@@ -87,21 +100,8 @@ class Known(NamedTuple):
         return self.phase != "aggregated"
 
     @property
-    def server(self) -> Server:
-        engine = self.serving_model.partition("@")[0]
-        return Server(self.model_key, self.device, engine, self.linear, self.experts, self.attention)
-
-    @property
     def group(self) -> ServerGroup:
-        return ServerGroup(
-            self.server,
-            self.device_key,
-            self.precision_key,
-            self.serving_model,
-            self.convention,
-            self.compile,
-            self.apart,
-        )
+        return _group_of(self[2:13], apart=self.apart)  # from the model's key on, to `compile`
 
     @property
     def region(self) -> Region:
@@ -307,19 +307,25 @@ class Learned:
 
     def at(self, rows: Sequence[tuple[int, int]]) -> dict[ServerGroup, tuple[list[int], Posterior]]:
         """By scenario and batch size, group by group, with row places."""
-        places: dict[ServerGroup, list[int]] = defaultdict(list)
-        settings: dict[ServerGroup, dict[Setting, int]] = defaultdict(dict)  # many rows are alike
-        asked: dict[ServerGroup, list[int]] = defaultdict(list)
-        for place, (scenario, size) in enumerate(rows):
-            if scenario in self.ladders:
-                group, one = self.ladders[scenario]
-                of_group = settings[group]
-                places[group].append(place)
-                asked[group].append(of_group.setdefault(one._replace(users=one.users * size), len(of_group)))
-        return {
-            group: (some, self.processes[group].at(list(settings[group])).of(asked[group]))
-            for group, some in places.items()
-        }
+        by_scenario: dict[int, list[int]] = defaultdict(list)
+        for place, (scenario, _) in enumerate(rows):
+            by_scenario[scenario].append(place)
+        by_group: dict[ServerGroup, dict[Setting, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for scenario in by_scenario.keys() & self.ladders.keys():
+            group, base = self.ladders[scenario]
+            by_group[group][base] += by_scenario[scenario]
+        return {group: self._on_ladders(group, ladders, rows) for group, ladders in by_group.items()}
+
+    def _on_ladders(
+        self, group: ServerGroup, ladders: Mapping[Setting, Sequence[int]], rows: Sequence[tuple[int, int]]
+    ) -> tuple[list[int], Posterior]:
+        """Rows of one ladder and size are alike."""
+        places = [place for some in ladders.values() for place in some]
+        of = np.repeat(np.arange(len(ladders)), [len(some) for some in ladders.values()])
+        sizes = np.array([rows[place][1] for place in places], dtype=np.int64)
+        _, first, back = np.unique(of * (sizes.max() + 1) + sizes, return_index=True, return_inverse=True)
+        users = np.array([base.users for base in ladders], dtype=np.float64)[of[first]] * sizes[first]
+        return places, self.processes[group].on_ladders(list(ladders), of[first], users).of(back)
 
 
 def lessons_of(
@@ -355,7 +361,7 @@ def lessons_of(
     matched: dict[ServerGroup, list[Match]] = defaultdict(list)
     unpredicted: dict[str, OwnPoint] = {}
     for group, first in sorted(firsts.items(), key=lambda item: str(item[0])):
-        for point in by_kind[first.server, kind_of(first)]:
+        for point in by_kind[group.server, kind_of(first)]:
             match = _matched(point, plain[group])
             if match is None:
                 unpredicted[point.key] = point

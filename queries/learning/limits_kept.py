@@ -22,7 +22,7 @@ class Kept:
     ttft_ms: float | None = None
     tpot_ms: float | None = None
     e2e_ms: float | None = None
-    output_length: float = 1.0
+    output_length: float | FloatArray = 1.0  # of all settings, or of each
 
 
 def probability_of(found: Posterior, predicted: FloatArray, kept: Kept) -> FloatArray:
@@ -44,7 +44,7 @@ def probability_of(found: Posterior, predicted: FloatArray, kept: Kept) -> Float
         room = np.full(places.shape, np.inf if kept.ttft_ms is None else kept.ttft_ms)
         if kept.e2e_ms is not None:
             tpot = predicted[:, 1:] * np.exp(found.mean[:, 1:] + sd[:, 1:] * places)
-            room = np.minimum(room, kept.e2e_ms - (kept.output_length - 1.0) * tpot)
+            room = np.minimum(room, kept.e2e_ms - (np.reshape(kept.output_length, (-1, 1)) - 1.0) * tpot)
         below = np.log(np.maximum(room, 1e-300) / predicted[:, :1])
     mean = found.mean[:, :1] + slope[:, None] * sd[:, 1:] * places
     return np.asarray(np.clip((density * normal_below((below - mean) / rest[:, None])).sum(axis=1), 0.0, 1.0))

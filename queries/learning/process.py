@@ -37,6 +37,7 @@ from queries.learning.priors import Prior
 from store.light_dataclass import dataclass
 
 FloatArray = npt.NDArray[np.float64]
+_Bools = npt.NDArray[np.bool_]
 _MEDIAN = 0.6744897501960817  # standard deviations within which half of a normal lies
 STRANGE = 2.5  # standard deviations from which a run disagrees with the others
 ALONE = 4.0  # and from which it says nothing of other settings
@@ -60,6 +61,29 @@ class Setting(NamedTuple):
     def place(self) -> tuple[float, ...]:
         sizes = (self.users, self.input_length, self.output_length, self.num_devices)
         return (*(math.log2(max(size, 1.0)) for size in sizes), float(self.dp > 1), float(self.ep > 1))
+
+
+class _Placed(NamedTuple):
+    """Settings as arrays: [setting, distance], and plans."""
+
+    sizes: FloatArray
+    plans: npt.NDArray[np.object_]
+
+    @classmethod
+    def of(cls, settings: Sequence[Setting]) -> _Placed:
+        distances = len(Setting._fields) - 1  # of all but the plan
+        sizes = np.array([one.place for one in settings], dtype=np.float64).reshape(-1, distances)
+        return cls(sizes, np.array([one.plan for one in settings], dtype=object))
+
+    def rows(self, wanted: npt.NDArray[np.int64]) -> _Placed:
+        return _Placed(self.sizes[wanted], self.plans[wanted])
+
+    def with_users(self, users: FloatArray) -> _Placed:
+        return _Placed(np.column_stack([_rungs(users), self.sizes[:, 1:]]), self.plans)
+
+
+def _rungs(users: FloatArray) -> FloatArray:
+    return np.asarray(np.log2(np.maximum(users, 1.0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +124,9 @@ class Posterior:
     covariance: FloatArray
     near: npt.NDArray[np.int64]  # runs within one length of each setting
     nearest: npt.NDArray[np.int64]  # the place of the nearest run, -1 without any
-    measured: npt.NDArray[np.bool_]  # whether the setting itself was run
+    measured: _Bools  # whether the setting itself was run
 
-    def of(self, places: Sequence[int]) -> Posterior:
+    def of(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Posterior:
         return Posterior(**{one.name: getattr(self, one.name)[places] for one in fields(self)})
 
     @property
@@ -126,7 +150,7 @@ class Process:
     def __init__(self, runs: Sequence[Run], prior: Prior) -> None:
         self.runs, self.prior = tuple(runs), prior
         self._parts = [_pairwise(prior, part) for part in ("common", "shape", "own")]
-        self._settings = [run.setting for run in self.runs]
+        self._placed = _Placed.of([run.setting for run in self.runs])
         seen = [(place, *one, run.repeats) for place, run in enumerate(self.runs) for one in run.observed()]
         self._of = np.array([place for place, *_ in seen], dtype=np.int64)
         self._weights = np.array([weights for _, weights, *_ in seen], dtype=np.float64).reshape(-1, 2)
@@ -139,18 +163,22 @@ class Process:
         return self._solve(np.zeros(len(self.runs), dtype=np.bool_))
 
     @cached_property
+    def _among(self) -> tuple[FloatArray, _Bools]:
+        return self._alike(self._placed, self._placed)
+
+    @cached_property
     def _told(self) -> _Solved:
         return self._solve(self._alone)
 
-    def _solve(self, alone: npt.NDArray[np.bool_]) -> _Solved:
+    def _solve(self, alone: _Bools) -> _Solved:
         covariance = np.diag(self._noise)
-        for each, part in self._shares(self._settings, alone):
+        for each, part in self._shares(*self._among, alone):
             covariance += each[np.ix_(self._of, self._of)] * (self._weights @ part @ self._weights.T)
         inverse = np.linalg.inv(covariance)
         return inverse, inverse @ self._values
 
     @cached_property
-    def _alone(self) -> npt.NDArray[np.bool_]:
+    def _alone(self) -> _Bools:
         """Runs so far from all others that they speak of their own setting alone: a third at most.
 
         A server beyond its cache measured 94 times its predicted TTFT: it says nothing of how others serve."""
@@ -160,7 +188,7 @@ class Process:
             deviation, place, _ = max(far, key=lambda one: abs(one[0]), default=(0.0, 0, 0))
             if abs(deviation) < ALONE:
                 break
-            alone |= self._alike(self._settings, [self._settings[place]])[1][:, 0]
+            alone |= self._among[1][:, place]
         return alone
 
     @cached_property
@@ -184,36 +212,41 @@ class Process:
         """Squared distance from the prior; its expectation is the number of values."""
         return float(self._values @ self._solved[1])
 
-    def _kernel(self, settings: Sequence[Setting]) -> FloatArray:
+    def _kernel(self, settings: _Placed) -> FloatArray:
         """The covariance of settings before any run: [one, other, 2, 2]."""
         alike, same = self._alike(settings, settings)
         common, shape, own = self._parts
-        alone = same & self._alone_at(self._alike(settings, self._settings)[1])[:, None]
+        alone = same & self._alone_at(self._alike(settings, self._placed)[1])[:, None]
         found = common + alike[..., None, None] * shape + same[..., None, None] * own
         return np.asarray(found + alone[..., None, None] * _OF_ITSELF)
 
-    def _alone_at(self, same: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _alone_at(self, same: _Bools) -> _Bools:
         """Whether settings are those of runs that speak of themselves alone; `same` says which are whose."""
         return np.asarray((same & self._alone).any(axis=1))
 
-    def _alike(self, some: Sequence[Setting], others: Sequence[Setting]) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        lengths = np.array(self.prior.lengths)
-        places = [np.array([one.place for one in each]).reshape(-1, len(lengths)) / lengths for each in (some, others)]
-        apart = np.square(places[0][:, None, :] - places[1][None, :, :]).sum(axis=2)
-        plans = [np.array([one.plan for one in each], dtype=object) for each in (some, others)]
-        same = (apart < 1e-12) & (plans[0][:, None] == plans[1][None, :])
+    def _alike(self, some: _Placed, others: _Placed) -> tuple[FloatArray, _Bools]:
+        one, other = (each.sizes / np.array(self.prior.lengths) for each in (some, others))
+        apart = np.square(one[:, None, :] - other[None, :, :]).sum(axis=2)
+        same = (apart < 1e-12) & (some.plans[:, None] == others.plans[None, :])
         return np.exp(-apart / 2.0), np.asarray(same, dtype=np.bool_)
 
     def at(self, settings: Sequence[Setting]) -> Posterior:
         """Each by itself, both metrics jointly."""
-        count, before = len(settings), np.asarray(sum(self._parts))
+        return self._at(_Placed.of(settings))
+
+    def on_ladders(self, bases: Sequence[Setting], rows: npt.NDArray[np.int64], users: FloatArray) -> Posterior:
+        """As `at`, of the base of each row with so many users."""
+        return self._at(_Placed.of(bases).rows(rows).with_users(users))
+
+    def _at(self, settings: _Placed) -> Posterior:
+        count, before = len(settings.plans), np.asarray(sum(self._parts))
         if not self.runs or not count:
             none = np.zeros(count, dtype=np.int64)
             covariance = np.broadcast_to(self._widened(before), (count, 2, 2))
             return Posterior(mean=np.zeros((count, 2)), covariance=covariance, near=none, nearest=none - 1,
                              measured=none.astype(np.bool_))  # fmt: skip
-        alike, same = self._alike(settings, self._settings)
-        cross = self._cross(settings)
+        alike, same = self._alike(settings, self._placed)
+        cross = self._cross(alike, same)
         inverse, solved = self._told
         before = before + self._alone_at(same)[:, None, None] * _OF_ITSELF
         known = np.einsum("nai,ij,nbj->nab", cross, inverse, cross, optimize=True)
@@ -231,10 +264,10 @@ class Process:
         As `at(...).mean` in a hundredth of the time: users stand apart in the kernel."""
         if not self.runs:
             return np.zeros((2, *users.shape))
-        alone = [one._replace(users=1.0) for one in bases]
-        alike, same = self._alike(alone, [one._replace(users=1.0) for one in self._settings])
+        placed = _Placed.of(bases)
+        alike, same = self._alike(*(one.with_users(np.ones(len(one.plans))) for one in (placed, self._placed)))
         scale = self.prior.lengths[0]
-        at_run = np.log2([max(one.users, 1.0) for one in self._settings]) / scale
+        at_run = self._placed.sizes[:, 0] / scale
         said = np.zeros((len(self.runs), 2))  # by each run, of both metrics
         np.add.at(said, self._of, self._weights * self._told[1][:, None])
         common, shape, _ = self._parts
@@ -243,7 +276,7 @@ class Process:
         for place, row in enumerate(users):
             alike_users[row.tobytes()].append(place)
         for places in alike_users.values():
-            apart = np.log2(np.maximum(users[places[0]], 1.0))[:, None] / scale - at_run
+            apart = _rungs(users[places[0]])[:, None] / scale - at_run
             near = np.exp(-np.square(apart) / 2.0)
             for metric in (0, 1):
                 # Threads of a matrix product wait for each other longer than one of them takes.
@@ -253,36 +286,33 @@ class Process:
             (place, rung)
             for place in np.flatnonzero(same.any(axis=1)).tolist()
             for rung in np.flatnonzero(
-                np.isin(users[place], [self._settings[run].users for run in np.flatnonzero(same[place])])
+                np.isin(users[place], [self.runs[run].setting.users for run in np.flatnonzero(same[place])])
             ).tolist()
         ]
         if rungs:  # that were run themselves
-            found = self.at([bases[place]._replace(users=float(users[place, rung])) for place, rung in rungs])
-            means[:, *np.array(rungs).T] = found.mean.T
+            measured = tuple(np.array(rungs).T)
+            means[:, *measured] = self._at(placed.rows(measured[0]).with_users(users[measured])).mean.T
         return np.asarray(means)
 
-    def _cross(self, settings: Sequence[Setting]) -> FloatArray:
+    def _cross(self, alike: FloatArray, same: _Bools) -> FloatArray:
         """Covariances of the factors of settings with what was observed: [setting, metric, observed]."""
-        cross = np.zeros((len(settings), 2, len(self._of)))
-        for each, part in self._shares(settings, self._alone):
+        cross = np.zeros((len(alike), 2, len(self._of)))
+        for each, part in self._shares(alike, same, self._alone):
             cross += each[:, None, self._of] * (part @ self._weights.T)
         return cross
 
-    def _shares(
-        self, settings: Sequence[Setting], alone: npt.NDArray[np.bool_]
-    ) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _shares(self, alike: FloatArray, same: _Bools, alone: _Bools) -> Iterator[tuple[FloatArray, FloatArray]]:
         """How much of each part settings have in common with those of the runs, and the part."""
-        alike, same = self._alike(settings, self._settings)
         shares = (np.ones(alike.shape), alike, same.astype(np.float64), (same & alone).astype(np.float64))
         return zip(shares, (*self._parts, _OF_ITSELF), strict=True)
 
     def across(self, settings: Sequence[Setting]) -> FloatArray:
         """Joint covariance [2 n, 2 n]: TTFT of all, then TPOT."""
-        count = len(settings)
-        prior = self._kernel(settings).transpose(2, 0, 3, 1).reshape(2 * count, 2 * count)
+        count, placed = len(settings), _Placed.of(settings)
+        prior = self._kernel(placed).transpose(2, 0, 3, 1).reshape(2 * count, 2 * count)
         if not self.runs:
             return self._over_all(prior, count)
-        cross = self._cross(settings).transpose(1, 0, 2).reshape(2 * count, -1)
+        cross = self._cross(*self._alike(placed, self._placed)).transpose(1, 0, 2).reshape(2 * count, -1)
         return self._over_all(prior - cross @ self._told[0] @ cross.T, count)
 
     def _over_all(self, covariance: FloatArray, count: int) -> FloatArray:

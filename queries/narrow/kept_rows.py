@@ -11,7 +11,7 @@ from queries.asking.macros import read_sql
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.reading import machine_memory
-from store.schema import NAMED_COLUMNS
+from store.schema import NAMED_COLUMNS, VIEW_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -67,7 +67,6 @@ class KeptRows:
         self._connection = connection
         self._memory_share = memory_share
         self._moment: Moment | None = None
-        self._columns: tuple[str, ...] = ()
         self._narrow: dict[Rows, object] = {}  # by rows, the rules that a narrow table is by
         self.phases: frozenset[str] = frozenset()
         self.has_winners = False
@@ -107,11 +106,9 @@ class KeptRows:
 
     def probe_view(self, rows: Rows) -> str:
         """In place of `probe`, with the same columns."""
-        if not self._columns:
-            described = self._connection.duckdb.execute("FROM main.probe LIMIT 0").description or ()
-            self._columns = tuple(str(column) for column, *_ in described)
         of_scenarios = frozenset(_OF_SCENARIOS)
-        columns = ", ".join(f"{'named' if name in of_scenarios else rows}.{name}" for name in self._columns)
+        names = (column.name for column in VIEW_COLUMNS)
+        columns = ", ".join(f"{'named' if name in of_scenarios else rows}.{name}" for name in names)
         return (
             f"CREATE OR REPLACE TEMP VIEW probe AS SELECT {columns} FROM {rows}"  # noqa: S608  our names
             f" JOIN named ON named.scenario_id = {rows}.scenario_id"

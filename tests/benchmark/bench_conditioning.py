@@ -20,20 +20,23 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 from figures import say
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, content_key, scenario
-from queries_stores import changed, write_sweep
+from queries_stores import changed, write_in_parts, write_sweep
 
 from queries.asking.question import question_of
 from queries.learning import OwnPoint, OwnPoints, Server, Setting
 from queries.session import Session
 from store.location import parse_url
 from store.schema import OF_PLANS
+from sweepdb.upkeep import thin_parts
 
 SIZES, RUNS, AIM = 1_000, 20, "<= 15"
 ASKED = {"best": {"tpot_limit": 60.0}, "pareto": {}}
 
 
-def store_of(folder, probes, devices):
-    """A store of so many rows of one model and workload, of plans that differ in copies of experts."""
+def store_of(folder, probes, devices, *, thinned=False):
+    """A store of so many rows of one model and workload, of plans that differ in copies of experts.
+
+    `thinned`: in a part, beside which lie the rows that can win."""
     scenarios, made = probes // SIZES, []
     plans = [plan for plan in PLANS if plan != (4, 2, 1)]
     for number in range(scenarios):
@@ -44,8 +47,12 @@ def store_of(folder, probes, devices):
         plan = replace(one.subject.plan, redundant_experts=rest)
         made.append(changed(replace(one, subject=replace(one.subject, key=content_key([one.key, rest]), plan=plan)),
                             serving_model="vllm"))  # fmt: skip
-    url = f"sqlite:///{folder}/{devices}.sqlite"
-    write_sweep(url, made, key="a", sizes=SIZES)
+    url = f"sqlite:///{folder}/{devices}-{thinned}.sqlite"
+    if thinned:
+        write_in_parts(url, made, SIZES)
+        thin_parts(parse_url(url))
+    else:
+        write_sweep(url, made, key="a", sizes=SIZES)
     return url, made
 
 
@@ -98,8 +105,8 @@ def main() -> None:
     probes = int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000
     pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 9
     with tempfile.TemporaryDirectory() as folder:
-        for devices, words in ((8, "an eighth"), (1, "all")):
-            url, made = store_of(folder, probes, devices)
+        for devices, words, thinned in ((8, "an eighth", False), (1, "all", False), (8, "an eighth, thinned,", True)):
+            url, made = store_of(folder, probes, devices, thinned=thinned)
             points = tuple(points_of(made))
             for report, options in ASKED.items():
                 for runs in (points, ()):

@@ -6,8 +6,11 @@ Each pair of device and model of `serving.csv`, and each source of `closed.csv`,
 predictions never saw it either). 0, 1, 3, 5 and 8 of its settings are taken as runs, each the one that leaves the least
 unknown; the others are judged: errors of what is said of them (median and mean), and the share within stated 80 %.
 
-Of servers whose sides are apart one and three runs are drawn anew twenty times. Beside them stands what their sides would
-be by runs of whole requests under the same engine."""
+Of `closed.csv` runs are also drawn anew twenty times: one script measured six of its servers, so that the same five
+settings are chosen of each and the same four are judged, of which two are far from predicted on every server.
+
+Of servers whose sides are apart one and three runs are drawn likewise. Beside them stands what their sides would be by
+runs of whole requests under the same engine."""
 
 # ruff: noqa: E402  the paths come first
 
@@ -95,12 +98,12 @@ def print_errors(data, count, found):
         )  # fmt: skip
 
 
-def print_figures(data, servers, prior_without):
+def print_figures(data, servers, prior_without, judge=judged):
     for count in RUNS:
         found = []
         for left_out, runs in servers:
             if len(runs) > count:
-                found += judged(runs, prior_without[left_out], count)
+                found += judge(runs, prior_without[left_out], count)
         print_errors(data, count, found)
 
 
@@ -110,8 +113,8 @@ def of_sides(runs):
             for metric, value in enumerate((run.ttft, run.tpot)) if value is not None]  # fmt: skip
 
 
-def judged_apart(runs, prior, count):
-    """(metric, log error, whether within) of both sides of points that were not taken as runs."""
+def judged_drawn(runs, prior, count):
+    """(metric, log error, whether within) of points that were not taken as runs, over draws."""
     keys = sorted({run.key for run in runs})
     drawn = np.random.default_rng(2026)
     for _ in range(DRAWS if count else 1):
@@ -133,7 +136,7 @@ def print_sides(apart, known):
         for pair in set(pairs.values())
     }
     for count in (0, 1, 3):
-        found = [one for key, runs in apart.items() for one in judged_apart(runs, without[pairs[key]], count)]
+        found = [one for key, runs in apart.items() for one in judged_drawn(runs, without[pairs[key]], count)]
         print_errors("serving.csv, disaggregated, by left-out pairs", count, found)
     whole = {key: [run for other, some in known.items() if other[:6] == key for run in some][:200] for key in apart}
     for name in ("disaggregated, as predicted", "disaggregated, by runs of whole requests"):
@@ -162,7 +165,9 @@ def main(folder: Path) -> None:
         source: with_region(base, [runs for key, runs in closed.items() if key[-1] != source])
         for source in {key[-1] for key in closed}
     }
-    print_figures("closed.csv by left-out sources", [(key[-1], runs) for key, runs in closed.items()], without)
+    servers = [(key[-1], runs) for key, runs in closed.items()]
+    print_figures("closed.csv by left-out sources", servers, without)
+    print_figures("closed.csv by left-out sources, runs drawn", servers, without, judged_drawn)
 
 
 if __name__ == "__main__":

@@ -152,3 +152,6 @@ def test_limits_are_kept_together():
     sure = Posterior(mean=found.mean, covariance=covariance * 1e-10, near=none, nearest=none, measured=none == 1)
     assert probability_of(sure, predicted, Kept(e2e_ms=191.0, output_length=10)) == pytest.approx([1.0], abs=1e-4)
     assert probability_of(sure, predicted, Kept(e2e_ms=189.0, output_length=10)) == pytest.approx([0.0], abs=1e-4)
+    # Of two such settings the one with 11 tokens takes 200 ms.
+    lengths = Kept(e2e_ms=191.0, output_length=np.array([10.0, 11.0]))
+    assert probability_of(sure.of([0, 0]), predicted[[0, 0]], lengths) == pytest.approx([1.0, 0.0], abs=1e-4)

@@ -5,19 +5,18 @@ import math
 
 import numpy as np
 import pytest
-from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, put, scenario, sweep_record
-from queries_stores import changed, read_rows, write_sweep
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, put, scenario, sweep_record
+from own_run import point_of
+from queries_stores import changed, read_rows, write_in_parts, write_sweep
 
 from queries.asking.options import Limits, ReportOptions, Scope
 from queries.asking.question import Question
-from queries.learning import OwnPoint, OwnPoints, Server, Setting, prior_of
+from queries.learning import OwnPoints, prior_of
 from queries.learning.own_points import MOST_RUNS
 from queries.narrow.kept_rows import Rows
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
-from store.parts import ShardBlock, part_shelf, register_part, write_part
-from store.schema import OF_PLANS
 from store.writing import begin_sweep, finish_sweep, put_scenarios, void
 
 SIZES = 24
@@ -43,36 +42,10 @@ def stored(tmp_path_factory):
     return url, read_rows(url), records[0].subject.model.key
 
 
-def write_in_parts(url, records):
-    """As workers do: the database has no row of them."""
-    with open_store(url, create=True) as store:
-        sweep_id = begin_sweep(store, sweep_record(key="a" * 32))
-        blocks = [
-            ShardBlock(scenario_id=ref.id, scenario_key=ref.key, replicas=record.subject.plan.dp * record.subject.plan.pp,
-                       record=block(record, 1, SIZES))
-            for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True)
-        ]  # fmt: skip
-        register_part(store, sweep_id, "b" * 64, write_part(part_shelf(store), "b" * 64, blocks))
-        finish_sweep(store, sweep_id, "finished")
-
-
 def place_of(row):
     """Where a row lies, by the formula of the process."""
     sizes = (row["concurrency"], row["input_length"], row["output_length"], row["num_devices"])
     return np.array([*(math.log2(max(size, 1)) for size in sizes), float(row["dp"] > 1), float(row["ep"] > 1)])
-
-
-def point_of(stored, row, key, *, ttft=None, tpot=None, rate=None):
-    """A measured point at a stored row: its values times these factors."""
-    measured = {"ttft_ms": ttft and ttft * row["ttft_ms"], "tpot_exclusive_ms": tpot and tpot * row["tpot_exclusive_ms"],
-                "output_tokens_per_s": rate and rate * 1000 * row["concurrency"] * row["output_length"] / row["e2e_ms"]}  # fmt: skip
-    server = Server(
-        stored[2], row["device"], "vllm", *(row[f"{part}_quantization"] for part in ("linear", "experts", "attention"))
-    )
-    setting = Setting(row["concurrency"], row["input_length"], row["output_length"], row["num_devices"], row["dp"],
-                      row["ep"], " ".join(str(row[size.name]) for size in OF_PLANS))  # fmt: skip
-    return OwnPoint(key=key, source=f"{key}.json", server=server, setting=setting, batch_size=row["batch_size"],
-                    measured={name: value for name, value in measured.items() if value})  # fmt: skip
 
 
 def corrected(rows, seen):
@@ -125,9 +98,9 @@ def seen(stored):
     rows = rows_under(stored)
     first, second, third = rows[3], rows[30], rows[-1]
     points = [
-        point_of(stored, first, "a" * 64, ttft=1.5, tpot=1.2),
-        point_of(stored, second, "b" * 64, tpot=1.3),
-        point_of(stored, third, "c" * 64, rate=0.8),
+        point_of(stored[2], first, "a" * 64, ttft=1.5, tpot=1.2),
+        point_of(stored[2], second, "b" * 64, tpot=1.3),
+        point_of(stored[2], third, "c" * 64, rate=0.8),
     ]
     share = third["ttft_ms"] / third["e2e_ms"]
     ttft, tpot = np.array([1.0, 0.0]), np.array([0.0, 1.0])
@@ -168,7 +141,7 @@ def test_the_best_is_the_best_of_corrected_rows(stored, seen):
 
 def test_a_row_that_was_run_has_the_measured_value_within_its_noise(stored):
     row = rows_under(stored)[5]
-    answer = asked(stored[0], [point_of(stored, row, "a" * 64, ttft=1.5, tpot=1.2)], "curve")
+    answer = asked(stored[0], [point_of(stored[2], row, "a" * 64, ttft=1.5, tpot=1.2)], "curve")
     told = {one["probe"]: one for one in answer.dicts()}[f"{row['scenario'][:8]}:{row['batch_size']}"]
     noise = prior_of("data_sheet").noise
     assert told["basis"] == "measured"
@@ -215,7 +188,7 @@ def test_factors_are_the_same_whatever_is_predicted(stored):
         asked(
             stored[0],
             [
-                point_of(stored, rows_under(stored, device)[place], f"{place:064}", **told)
+                point_of(stored[2], rows_under(stored, device)[place], f"{place:064}", **told)
                 for place, told in measured.items()
             ],
             "curve",
@@ -233,7 +206,7 @@ def test_factors_are_the_same_whatever_is_predicted(stored):
 
 def test_a_point_that_nothing_stored_predicts_is_said(stored):
     row = {**rows_under(stored)[5], "input_length": 777}
-    answer = asked(stored[0], [point_of(stored, row, "a" * 64, ttft=1.5)])
+    answer = asked(stored[0], [point_of(stored[2], row, "a" * 64, ttft=1.5)])
     assert answer.rows == asked(stored[0]).rows
     assert any("1 run of yours teaches nothing" in note and "`input_length=777`" in note for note in answer.notes)
 
@@ -260,7 +233,7 @@ def test_a_run_between_stored_batch_sizes_corrects_the_stored_ones(stored, seen,
     of_plan = {one["batch_size"]: one for one in rows_under(stored)[:SIZES]}
     row, share = of_plan[12], math.log(12 / 8) / math.log(16 / 8)
     predicted = of_plan[8]["ttft_ms"] ** (1 - share) * of_plan[16]["ttft_ms"] ** share
-    point = point_of(stored, row, "a" * 64, ttft=1.5 * predicted / row["ttft_ms"])
+    point = point_of(stored[2], row, "a" * 64, ttft=1.5 * predicted / row["ttft_ms"])
     answer = asked(url, [point], "curve")
     bare = {one["probe"]: one["ttft_ms"] for one in asked(url, (), "curve").dicts()}
     told = {one["probe"]: one["ttft_ms"] / bare[one["probe"]] for one in answer.dicts()}
@@ -270,8 +243,8 @@ def test_a_run_between_stored_batch_sizes_corrects_the_stored_ones(stored, seen,
 
 def test_of_very_many_runs_the_newest_decide(stored):
     row = rows_under(stored)[5]
-    older = [point_of(stored, row, f"{place:064x}", tpot=3.0) for place in range(150)]
-    newer = [point_of(stored, row, f"{1000 + place:064x}", tpot=1.5) for place in range(MOST_RUNS)]
+    older = [point_of(stored[2], row, f"{place:064x}", tpot=3.0) for place in range(150)]
+    newer = [point_of(stored[2], row, f"{1000 + place:064x}", tpot=1.5) for place in range(MOST_RUNS)]
     answer = asked(stored[0], [*older, *newer])
     shown = next(one for one in answer.dicts() if one["basis"] != "data sheet")
     predicted = next(one for one in stored[1] if f"{one['scenario'][:8]}:{one['batch_size']}" == shown["probe"])
@@ -282,8 +255,8 @@ def test_of_very_many_runs_the_newest_decide(stored):
 @pytest.mark.parametrize("place", ["parts", "postgresql"])
 def test_it_does_not_matter_where_rows_lie(stored, seen, place, tmp_path, request):
     url = f"sqlite:///{tmp_path}/parts.sqlite" if place == "parts" else request.getfixturevalue("postgresql_url")
-    write = write_in_parts if place == "parts" else functools.partial(write_sweep, key="a", sizes=SIZES)
-    write(url, two_devices())
+    write = write_in_parts if place == "parts" else functools.partial(write_sweep, key="a")
+    write(url, two_devices(), sizes=SIZES)
     here, there = (asked(one, seen[0], "curve") for one in (stored[0], url))
     assert there.dicts() == here.dicts()
     assert there.own_runs == here.own_runs

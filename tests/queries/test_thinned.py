@@ -17,13 +17,15 @@ from examples import examples
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, block, sweep_record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from queries_stores import mission_records
+from own_run import point_of
+from queries_stores import mission_records, read_rows
 from quick import quick
 from served_store import SERVED_DEVICES, rows_of, served
 
 from queries.asking import question_of, reports
 from queries.asking.library import report
 from queries.asking.macros import macros, read_sql, without_comments
+from queries.learning import OwnPoints
 from queries.narrow.kept_rows import MEMORY
 from queries.session import Session
 from queries.thinned import _FORM, CAN_WIN
@@ -189,12 +191,26 @@ def places(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sessions(places):
-    """For each store a session on every row and one on rows that can win."""
+    """For each store a session on every row and one on rows that can win; `taught` by runs of one of its devices."""
     opened = {name: tuple(Session(place) for place in pair) for name, pair in places.items()}
+    opened["taught"] = tuple(Session(place, own_points=runs_of_one_device) for place in places["formulas"])
     yield opened
     for pair in opened.values():
         for session in pair:
             session.close()
+
+
+def runs_of_one_device(place):
+    """Three runs of a scenario, whose larger batches are ever faster than predicted: others win than as predicted."""
+    rows = [row for row in read_rows(place.url) if row["phase"] == "aggregated" and row["device"] == DEVICES[1][0]]
+    ladder = {row["batch_size"]: row for row in rows if row["scenario"] == rows[0]["scenario"]}
+    model_key = formulas()[0].subject.model.key
+    return OwnPoints(
+        points=tuple(
+            point_of(model_key, ladder[size], f"{size:064d}", ttft=ttft, tpot=tpot)
+            for size, ttft, tpot in ((1, 1.3, 1.2), (6, 0.9, 0.8), (SIZES, 0.4, 0.5))
+        )
+    )
 
 
 def answered(session, question):
@@ -263,7 +279,7 @@ def drawn(data):
 
 def same_answers(sessions, data, memories=(0, 4)):
     """Ask of every row and of those that can win, whatever both were asked before."""
-    whole, thin = sessions[data.draw(st.sampled_from(("formulas", "voided", "served")), label="store")]
+    whole, thin = sessions[data.draw(st.sampled_from(("formulas", "voided", "served", "taught")), label="store")]
     question = drawn(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MEMORY, str(data.draw(st.sampled_from(memories), label="GiB")))
@@ -313,6 +329,20 @@ def test_these_questions_read_thinned_files_and_nothing_is_missing(places, sessi
         assert session._connection.thinned
         assert any("shard-thin" in path.name for path in session._connection.files)
         assert session.ask(question) == expected  # from memory
+
+
+@pytest.mark.parametrize(("name", "options"), [("best", {"tpot_limit": 20.0}), ("pareto", {})])
+def test_own_runs_of_a_device_need_every_row_of_its_scenarios_alone(places, sessions, name, options):
+    question = question_of(name, {**options, "all": True})
+    expected = sessions["taught"][0].ask(question)
+    with Session(places["formulas"][1], own_points=runs_of_one_device) as session:
+        assert session.ask(question) == expected
+        corrected = set(session._held.runs.learned.told)
+        assert corrected
+        bound = {place.scenario_id for place in bound_of(session)}
+        assert bound
+        assert not bound & corrected
+    assert len(expected.own_runs.points) == 3
 
 
 @pytest.mark.parametrize(
