@@ -27,7 +27,7 @@ from evaluator.graph import capture_operators
 from evaluator.inputs import Plan, Precision, load_device, workload_of
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.workload import CacheTier
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.errors import InputError
@@ -109,7 +109,7 @@ def player(one, trace, caches=None):
         batch_sizes=np.asarray([1], dtype=np.int64),
     )  # fmt: skip
     process = ArrivalProcess(kind="trace", requests=trace.times.size)
-    return LoadPlayer(run, model.engine(one), PlaySettings(process=process, caches=caches), trace)
+    return LoadPlayer(run, serving_engine(one), PlaySettings(process=process, caches=caches), trace)
 
 
 def alone_ttft(one, caches=None, copies=10):
