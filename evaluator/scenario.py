@@ -12,7 +12,7 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profi
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Launch, Plan, Routing
 from evaluator.inputs.launchable import rule_of
-from evaluator.inputs.model import LatentAttention, ModelSpec
+from evaluator.inputs.model import GatedDeltaNet, LatentAttention, ModelSpec, StateSpace
 from evaluator.inputs.models import published_precision
 from evaluator.inputs.plan_search import SearchRule
 from evaluator.inputs.workloads.workload import Workload
@@ -54,6 +54,11 @@ class Scenario:
     @property
     def latent_layers(self) -> int:
         return sum(group.count for group in self.model.layers if isinstance(group.attention, LatentAttention))
+
+    @property
+    def state_layers(self) -> int:
+        stateful = (GatedDeltaNet, StateSpace)
+        return sum(group.count for group in self.model.layers if any(isinstance(one, stateful) for one in group.mixers))
 
 
 def serving_engine(scenario: Scenario) -> EngineProfile | None:

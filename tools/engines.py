@@ -132,6 +132,8 @@ def _errors(record: MeasurementRecord, deployment: Deployment, asked: Asked, pro
     return np.asarray(np.log(np.asarray(predicted) / record.metrics[f"{FIRST_TOKEN}_mean"]))
 
 
+# A request's own time is read off requests that hardly wait for each other's prompts, and whose own prompt is short.
+OWN_TIME, FEW_USERS, SHORT_PROMPT = "request_ms", 16, 1024
 POINTS_A_PAIR = 60  # that a pair counts for at most, however often it was measured
 LEAST_POINTS = 8
 HEAD = "# Numbers under `profile` and `held_out` are written by python -m tools.engines, which keeps the rest.\n"
@@ -219,12 +221,21 @@ def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
     server identify all."""
     if not points or not engine.fitted:
         return engine.unfitted
-    fit = fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
+    fit = fit_engine([one.point for one in _telling(points, engine)], engine.unfitted, names=engine.fitted)
     if not fit.converged:
         raise InputError(
             f"{engine.profile.name}: the fit to {len(points)} points still moved after {fit.rounds} rounds"
         )
     return fit.profile
+
+
+def _telling(points: Sequence[EnginePoint], engine: FittedEngine) -> Sequence[EnginePoint]:
+    """Points that tell the number: where prompts stop the decodes, few users with short prompts tell their own time."""
+    if engine.profile.admission != "prefill_first" or engine.fitted != (OWN_TIME,):
+        return points
+    asked = [(one, one.point.deployment) for one in points]
+    few = [one for one, by in asked if by.users_of_replica <= FEW_USERS and by.input_length <= SHORT_PROMPT]
+    return few if len(few) >= LEAST_POINTS else points
 
 
 def with_handovers(engine: FittedEngine, points: Sequence[HandoverPoint]) -> FittedEngine:

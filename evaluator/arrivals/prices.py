@@ -50,7 +50,7 @@ def prices_of(
     own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
     if scenario.phase != "decode" and not reads_before(scenario):
         table = with_loads(scenario, table, kinds, engine.token_budget, engine.prefill_factor).table
-    table = launched(table, engine, scenario.layers, scenario.latent_layers)
+    table = launched(table, engine, scenario.layers, scenario.latent_layers, scenario.state_layers)
     return replace(with_engine(table, engine, own, own_key), encoder_s=encoder_table(run, engine.token_budget)), table
 
 

@@ -245,6 +245,19 @@ def test_the_loop_in_c_takes_the_same_steps_as_in_python(rules: Rules) -> None:
     assert twin[-1, 2] == ends[-1]  # every prompt token was in a step
 
 
+def test_answers_that_end_in_one_step_are_known_together() -> None:
+    """Two users whose host works two steps ahead; prompts of 10 tokens, answers of 2, 1, 1, 1 and 1.
+
+    Both prompts run, and the second answer is whole. The first ends in decode step 1. Nothing is left to run, so the
+    third prompt runs at once and is answered, in step 1, too. Both users then ask again: one step has both prompts."""
+    rules = Rules(
+        admission="prefill_first", token_budget=1000, poll_steps=1, users=2, requests=5, spacing=256, stretches=8,
+        kinds=(RequestKind(new_tokens=10, output_length=2),), shortest=1.0, ahead_steps=2,
+    )  # fmt: skip
+    steps = loop_in_python(rules, 10 * np.arange(1, 6), np.asarray([2, 1, 1, 1, 1]))
+    assert steps.tolist() == [[1, 0, 20, 0], [1, 1, 20, 1], [1, 0, 30, 1], [1, 0, 50, 1]]
+
+
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 4), columns=st.integers(1, 9), places=st.integers(0, 300))
 def test_weights_on_nodes_are_the_same_bits_in_c(seed: int, rows: int, columns: int, places: int) -> None:

@@ -45,6 +45,7 @@ def test_users_drift_apart_under_every_engine_but_old_sglang() -> None:
     drifts = {name: 1.0 - engine_profile(name).client.shortest for name in list_engines()}
     assert drifts.pop("sglang_locked") == 0.0
     assert drifts.pop("vllm") == pytest.approx(0.1)  # every client of its points draws lengths
+    assert drifts.pop("sglang") == pytest.approx(0.02)  # nearest with a host that works ahead
     assert drifts.pop("trtllm") == pytest.approx(0.02)  # some clients of its points draw lengths, some do not
     assert all(0.005 <= drift <= 0.01 + 1e-9 for drift in drifts.values())
     assert engine_from_mapping(PROFILE).profile.client == Client(shortest=0.99)

@@ -15,9 +15,11 @@ from evaluator.inputs.engines.engine_profiles import engine_profile, fitted_engi
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.ledger.deployments import Deployment, central_metrics, deployment_of, engine_of
 from evaluator.ledger.fitting.fit_points import FitPoint, PlayedProbe, fit_points
 from evaluator.ledger.readers import read_measurements
+from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop
 from evaluator.serving.engine.closed_run import ServedTimes
 from evaluator.serving.engine.step_tables import StepTable, launched
@@ -80,6 +82,23 @@ def test_layers_with_latent_attention_hold_up_steps_with_prompts_alone():
     assert table.linear == pytest.approx([0.012, 0.012, 0.020])
     assert table.decode_linear is TABLE.decode_linear
     assert launched(TABLE, engine, 61) is TABLE
+
+
+def test_a_layer_with_a_state_holds_up_steps_with_prompts_longer_than_others():
+    engine = with_numbers(unfitted_engine("vllm"), {"prompt_layer_ms": 0.5, "state_layer_ms": 2.0})
+    table = launched(TABLE, engine, 12, state_layers=4)
+    assert table.linear == pytest.approx([0.012, 0.012, 0.020])  # 8 x 0.5 + 4 x 2 ms
+    assert table.decode_linear is TABLE.decode_linear
+    # Qwen3.5-397B has 60 layers, three of four with a state; DeepSeek-R1 61 without one.
+    assert [state_layers(name) for name in ("Qwen/Qwen3.5-397B-A17B", "deepseek-ai/DeepSeek-R1")] == [45, 0]
+
+
+def state_layers(name: str) -> int:
+    served = Scenario(
+        model=load_model(name)[1], device=load_device("h200_sxm"), precision=Precision(), plan=Plan(),
+        workload=Workload(input_length=1, output_length=1.0), phase="decode",
+    )  # fmt: skip
+    return served.state_layers
 
 
 def deployment(tp: int, users: int = 1, mode: str = "decode") -> Deployment:

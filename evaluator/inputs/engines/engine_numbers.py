@@ -22,6 +22,8 @@ PROFILE_RANGES: Mapping[str, tuple[float, float]] = {
     "replica_wait_steps": (0.0, 1e6),
     "layer_ms": _MS,
     "latent_layer_ms": _MS,
+    "prompt_layer_ms": _MS,
+    "state_layer_ms": _MS,
     "ahead_steps": (0, 100),
     "reply_steps": (0, 100),
     "whole_prompts": (0, 1),

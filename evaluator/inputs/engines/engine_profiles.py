@@ -59,6 +59,8 @@ class EngineProfile:
     replica_wait_steps: float = 0.0  # decode steps that a prompt waits for those of the other replicas
     layer_ms: float = 0.0  # to launch a layer's kernels one by one; hidden behind kernels that take longer
     latent_layer_ms: float = 0.0  # the same in steps with prompts alone, of a layer with latent attention
+    prompt_layer_ms: float = 0.0  # the same of any layer without a running state
+    state_layer_ms: float = 0.0  # the same of a layer with one, whose prompts take several kernels more
     ahead_steps: int = 0  # that the host has scheduled when a request comes, which is in none of them
     reply_steps: int = 0  # that run between an answer and the next request of its user, who is answered by then
     whole_prompts: int = 0  # 1: beside decodes prompts run whole, and are cut only where none fits into a step
@@ -75,9 +77,10 @@ class EngineProfile:
         """No step is shorter than the host takes to launch it."""
         return 1e-3 * self.layer_ms * layers
 
-    def latent_launch_s(self, layers: int) -> float:
-        """The same for prompts of latent attention."""
-        return 1e-3 * self.latent_layer_ms * layers
+    def prompt_launch_s(self, layers: int, latent: int, stateful: int) -> float:
+        """The same of steps with prompts, for a model's layers and those of them with latent attention or a state."""
+        each = self.prompt_layer_ms * (layers - stateful) + self.state_layer_ms * stateful
+        return 1e-3 * max(each, self.latent_layer_ms * latent)
 
     def prompt_step_s(self) -> float:
         return 1e-3 * self.prompt_step_ms
@@ -87,6 +90,8 @@ DECLARED = ("called", "before", "until", "kernels")  # keys that are no numbers 
 NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
 _CAME_LATER: Mapping[str, object] = {
     "latent_layer_ms": 0.0,
+    "prompt_layer_ms": 0.0,
+    "state_layer_ms": 0.0,
     "ahead_steps": 0,
     "reply_steps": 0,
     "whole_prompts": 0,

@@ -48,6 +48,7 @@ class ServedTimes:
     kernels: StepTable
     layers: int
     latent_layers: int
+    state_layers: int = 0
     engine: EngineProfile
     loop: ClosedLoop  # of one user
     devices: int = 1
@@ -55,7 +56,7 @@ class ServedTimes:
     table: StepTable = field(init=False)  # step times no shorter than the engine's host takes to launch their kernels
 
     def __post_init__(self) -> None:
-        table = launched(self.kernels, self.engine, self.layers, self.latent_layers)
+        table = launched(self.kernels, self.engine, self.layers, self.latent_layers, self.state_layers)
         object.__setattr__(self, "table", table)
 
     def of_users(self, users: int) -> ClosedLoop:
@@ -144,6 +145,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         wait_s=loads.wait_s + encoded.wait_s,
         layers=scenario.layers,
         latent_layers=scenario.latent_layers,
+        state_layers=scenario.state_layers,
         engine=engine,
         loop=_loop(scenario, engine),
         devices=scenario.plan.num_devices,

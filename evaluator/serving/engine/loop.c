@@ -56,7 +56,11 @@ static void retire(struct state *state) {
     state->busy[state->step] = 0;
     state->active -= ended;
     if (state->loop->ahead) {
-        state->seen_at[state->past_coming] = state->step + state->loop->ahead;
+        int64_t seen_at = state->step + state->loop->ahead;
+        if (state->past_coming > state->first_coming && state->seen_at[state->past_coming - 1] == seen_at) {
+            ended += state->seen[--state->past_coming]; /* answers of one token end with others */
+        }
+        state->seen_at[state->past_coming] = seen_at;
         state->seen[state->past_coming++] = ended;
     } else {
         state->seated = smaller(state->seated + ended, state->last);

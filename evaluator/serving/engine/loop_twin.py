@@ -176,6 +176,9 @@ class _Play:
         self.busy[self.step] = 0
         self.active -= ended
         if self.rules.ahead_steps:
-            self.coming.append((self.step + self.rules.ahead_steps, ended))
+            seen = self.step + self.rules.ahead_steps
+            if self.coming and self.coming[-1][0] == seen:  # answers of one token end with others
+                ended += self.coming.pop()[1]
+            self.coming.append((seen, ended))
         else:
             self.seated = min(self.seated + ended, self.last)

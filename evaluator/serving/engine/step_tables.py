@@ -158,11 +158,13 @@ def _is_shared(operator: Operator) -> bool:
     return not operator.per_phase and operator.driver != "sequences"
 
 
-def launched(table: StepTable, engine: EngineProfile, layers: int, latent_layers: int = 0) -> StepTable:
+def launched(
+    table: StepTable, engine: EngineProfile, layers: int, latent_layers: int = 0, state_layers: int = 0
+) -> StepTable:
     """The table of an engine whose host launches the kernels of any step, or of those with prompts: kernels run while
     others are launched, so a step takes the longer of both. Left out: attention of prompts, which adds to either."""
     seconds = engine.launch_s(layers)
-    with_prompts = max(seconds, engine.latent_launch_s(latent_layers))
+    with_prompts = max(seconds, engine.prompt_launch_s(layers, latent_layers, state_layers))
     # Launches of 5 ms; a decode of 3 ms linear and 1 ms own: linear becomes 4, the step 5 ms.
     if seconds > 0.0:
         table = replace(table, decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own))
