@@ -31,7 +31,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engine.closed_run import closed_loop_times, prompt_batches
 from evaluator.serving.engine.request_kinds import RequestKind
-from evaluator.serving.engine.step_tables import StepTable, TableExtents, step_table
+from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.serving.interface import Run
 from store.errors import InputError
 
@@ -169,7 +169,7 @@ def test_a_batch_size_has_one_answer_whatever_range_it_is_asked_in(first: int, l
 @pytest.mark.parametrize("name", ["vllm", "sglang"])
 @pytest.mark.parametrize("shortest", quick([0.8, 1.0]))
 def test_interpolating_costs_little(model, plan, device, lengths, name, shortest):  # noqa: PLR0917  a column each
-    """Against playing every size: tokens within 1 %, first tokens within 1 % on average and 8 % in the worst place."""
+    """Against playing every size: within 1 % on average; in the worst place first tokens 8 %, later ones 4 %."""
     engine = with_numbers(replace(unfitted_engine(name), client=Client(shortest=shortest)), {"token_budget": 4096})
     one = scenario(model, plan, engine, lengths=lengths, device=load_device(device))
     run = Run(
@@ -185,6 +185,7 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
         ),
         replicas=plan.dp,
     )  # fmt: skip
+    table = launched(table, engine, one.layers, one.latent_layers, one.state_layers)
     played = [
         simulate(table, engine, ClosedLoop(users=users, output_length=lengths[1], shortest=shortest, replicas=plan.dp))
         for users in run.batch_sizes.tolist()
@@ -193,7 +194,8 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     later = found.times.tpot_exclusive / [one.tpot_exclusive_s for one in played] - 1.0
     assert np.abs(first).mean() < 0.01
     assert np.abs(first).max() < 0.08
-    assert np.abs(later).max() < 0.01
+    assert np.abs(later).mean() < 0.01
+    assert np.abs(later).max() < 0.04
 
 
 @settings(max_examples=examples(40))
