@@ -41,7 +41,8 @@ PRINTED = {0.6: 0.271, 0.7: 0.569, 0.8: 0.941, 0.9: 1.533, 0.95: 2.132}
 SURE_ABOUT = (0.5, 0.8, 0.9)  # shares that limits are read with
 MOST_OFF = 0.08
 # First tokens at even odds count by server: one cookbook has three quarters of the points, and answers prompts sooner.
-BY_SERVER = {("ttft_ms", 0.5)}
+# So do tokens/s that nine in ten reach: two servers of one laboratory have 55 of 125 points, all on one side.
+BY_SERVER = {("ttft_ms", 0.5), ("output_tokens_per_s", 0.9)}
 # Of a few dozen points, where one is 0.014 (44 of 69 within, 58 of 70); promised are 0.4 to 0.6, 0.85 to 0.95.
 WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.64), (0.82, 0.98)
 
