@@ -16,6 +16,7 @@ from evaluator.inputs.model import (
     StateSpace,
     TokenIndexer,
 )
+from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 
 
@@ -27,6 +28,7 @@ class ParameterCount:
     active: int
 
 
+@SameObjects
 def parameter_count(spec: ModelSpec) -> ParameterCount:
     hidden = spec.hidden_size
     norm = hidden * (2 if spec.norm == "layer" else 1)

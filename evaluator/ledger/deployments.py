@@ -223,6 +223,7 @@ def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]
     return decode.instances, prefill.instances, plan_of(model, prefill)
 
 
+@lru_cache(maxsize=4096)  # of the few that many points state
 def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
     """Our name of a serving engine, from the name that a source gives it; None where we have none.
 

@@ -23,6 +23,7 @@ from evaluator.ledger import (
     plan_of,
     teaches,
 )
+from evaluator.same_objects import SameObjects
 from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server, Setting
 from queries.measured_rows import NamedServer, StatedServer, as_stated
 from store.records import MeasurementRecord, SideRecord
@@ -144,9 +145,14 @@ def _at_rate(record: MeasurementRecord) -> OwnPoint | str:
     return replace(found, requests_per_s=record.request_rate / one.instances)
 
 
+@SameObjects
+def _key_of(model: ModelSpec) -> str:
+    return model_record("", model).key  # names are in no key
+
+
 def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float], size: int) -> OwnPoint:
     prompt, output = lengths_of(one, "asked")
-    server = Server(model_record(one.model_name, one.model).key, one.device.name, *group_of(one)[2:])
+    server = Server(_key_of(one.model), one.device.name, *group_of(one)[2:])
     setting = setting_of(one)._replace(
         users=float(size * one.plan.dp * one.plan.pp), input_length=float(prompt), output_length=float(output)
     )
@@ -166,7 +172,7 @@ def server_of(one: StatedServer) -> NamedServer:
         name, model = measured_model(one.model)
     except Unmatched:
         return found
-    found = found._replace(model=name, model_key=model_record(name, model).key)
+    found = found._replace(model=name, model_key=_key_of(model))
     return _planned(one, model, _formatted(one, name, model, found))
 
 
