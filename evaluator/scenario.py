@@ -72,6 +72,14 @@ def serving_engine(scenario: Scenario) -> EngineProfile | None:
     return replace(profile, token_budget=scenario.workload.max_batched_tokens, client=client)
 
 
+def required_engine(scenario: Scenario) -> EngineProfile:
+    """Where formulas cannot serve."""
+    found = serving_engine(scenario)
+    if found is None:
+        raise TypeError(f"{scenario.serving_model} is no engine")
+    return found
+
+
 def default_routing(scenario: Scenario) -> Routing:
     return usual_routing(scenario.model, scenario.device, scenario.serving_model, scenario.engine)
 

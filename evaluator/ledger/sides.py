@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client, Plan
 from evaluator.ledger.deployments import Deployment
 from evaluator.pricing.memory import transfer_bytes
-from evaluator.scenario import Scenario, serving_engine
+from evaluator.scenario import Scenario, required_engine
 from evaluator.serving.occupancy import kv_cache_bits
 from evaluator.serving.pairs import (
     DecodeSide,
@@ -49,7 +48,8 @@ def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides
 
     Of requests of mean length, as answered pairs are."""
     size, pair = decoding_of(deployment, lengths, sides)
-    tpot, output = sides.tokens.value("tpot_exclusive_ms", size), mean_length(_engine(sides).client) * lengths[1]
+    tpot = sides.tokens.value("tpot_exclusive_ms", size)
+    output = mean_length(required_engine(sides.prompts_scenario).client) * lengths[1]
     whole = pair.ttft_ms + max(output - 1.0, 0.0) * tpot
     return {
         "ttft_ms": pair.ttft_ms,
@@ -77,7 +77,7 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
 
 def prefill_side_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[PrefillSide, PairLoad]:
     """With the load, at mean lengths."""
-    prompts, engine = sides.prompts, _engine(sides)
+    prompts, engine = sides.prompts, required_engine(sides.prompts_scenario)
     mean = mean_length(engine.client)
     receiving = receiving_ms(engine.request_ms, engine.handover_ms)
     side = PrefillSide(
@@ -96,13 +96,6 @@ def prefill_side_of(deployment: Deployment, lengths: Sequence[int], sides: Sides
 
 def mean_length(client: Client) -> float:
     return (1.0 + client.shortest) / 2
-
-
-def _engine(sides: Sides) -> EngineProfile:
-    engine = serving_engine(sides.prompts_scenario)
-    if engine is None:
-        raise TypeError(f"{sides.prompts_scenario.serving_model} is no engine")
-    return engine
 
 
 def transfer_of(deployment: Deployment, sides: Sides) -> float:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from queries.judging import MEASURED, PREDICTED
 from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Start
-from sweepdb.planning.labels import short_plan
+from sweepdb.planning.labels import devices_in_words, short_plan
 
 NEXT = "Run next"
 _DISAGREEING = 1.25  # times between two runs of one setting from which both are named
@@ -81,7 +81,7 @@ def _answer(found: Decision) -> str:
     known = one.stands if one.stands in {MEASURED, PREDICTED} else f"predicted, corrected: {one.stands}"
     return (
         f"Answer now: {deployment(one)}: {one.requests_per_s:.3g} requests/s ({one.output_tokens_per_s:,.0f} tokens/s)"
-        f" on {one.num_devices} {'device' if one.num_devices == 1 else 'devices'}, {known}."
+        f" on {devices_in_words(one.num_devices)}, {known}."
         f" Probability that all limits are kept: {_percent(one.holds)}."
     )
 
@@ -117,9 +117,8 @@ def _contradicting(one: Run, other: Run) -> Iterator[str]:
 
 def _start(one: Start, *, first: bool) -> str:
     users = ", ".join(map(str, sorted(rung.concurrency for rung in one.ladder)))
-    devices = f"{one.num_devices} {'device' if one.num_devices == 1 else 'devices'}"
     begin = NEXT if first else "Then"
     return (
-        f"{begin}: start {short_plan(one.plan)} on {devices} of {one.device} (launch {one.probe}) and measure"
-        f" concurrency {users}: expected to gain {_percent(one.gain)}."
+        f"{begin}: start {short_plan(one.plan)} on {devices_in_words(one.num_devices)} of {one.device} (launch"
+        f" {one.probe}) and measure concurrency {users}: expected to gain {_percent(one.gain)}."
     )

@@ -12,7 +12,7 @@ from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from sweepdb.planning.deployment_plan import NextCommand, launched_rows
 from sweepdb.planning.formats import LookedAt
-from sweepdb.planning.labels import deployment_label, in_words
+from sweepdb.planning.labels import deployment_label, devices_in_words, in_words
 from sweepdb.planning.ranking import Row, number_of, quantization_of, subject_of, subjects
 
 _COUNTS = ("instances", "prefill_instances", "decode_instances")
@@ -284,8 +284,7 @@ def _verb(devices: object, many: str, one: str) -> str:
 
 
 def _devices(row: Row) -> str:
-    count = bought(row)
-    return f"{count:.0f} {_verb(count, 'devices', 'device')}"
+    return devices_in_words(bought(row))
 
 
 def _deployed(row: Row) -> str:

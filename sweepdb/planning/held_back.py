@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from queries.errors import kernels_lack
 from queries.judging import four_figures
-from sweepdb.planning.labels import described, in_words, read_label
+from sweepdb.planning.labels import described, devices_in_words, in_words, read_label
 from sweepdb.planning.ranking import Row, number_of
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         (first, *_) = surely.dicts()
         brought = f"{number_of(first['system_requests_per_s']):.3g} requests/s"
         if first["carries_target"]:
-            brought = f"{number_of(first['devices_used']):.0f} devices{_money(first)}"
+            brought = f"{devices_in_words(number_of(first['devices_used']))}{_money(first)}"
         yield f"{start}; `confidence=0.8` gives {described(first)}: {brought}."
 
 

@@ -148,6 +148,12 @@ def test_loose_limits_want_a_run_all_the_same(url):
     assert found.next_start is not None
 
 
+def test_each_server_is_shown_at_a_load_that_is_believed(url):
+    """A larger load that holds with 46 % is worth more on average, and nobody would deploy it."""
+    assert len(shown := decide(url).others) == 4
+    assert all(one.holds >= BELIEVED for one in shown)
+
+
 def test_users_are_carried_by_as_few_devices_as_possible(url):
     found = decide(url, total_devices=None, concurrency=200)
     one = found.answer

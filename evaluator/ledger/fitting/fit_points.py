@@ -12,7 +12,7 @@ from evaluator.evaluate import batch_source, cost_of
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.predicting import LookUp, asked_of, operators_of, values_of
-from evaluator.scenario import Scenario, serving_engine
+from evaluator.scenario import Scenario, required_engine
 from evaluator.serving.engine.closed_loop import decode_steps_s
 from evaluator.serving.engine.closed_run import ServedTimes, prompts_alone, served
 from evaluator.serving.interface import Run
@@ -103,7 +103,4 @@ def _replica(scenario: Scenario, size: int, captured: LookUp | None) -> ServedTi
         cost=cost_of(scenario),
         batch_sizes=np.asarray([size]),
     )
-    engine = serving_engine(scenario)
-    if engine is None:
-        raise TypeError(f"{scenario.serving_model} is no engine")
-    return served(run, engine, size)
+    return served(run, required_engine(scenario), size)

@@ -8,12 +8,11 @@ import numpy as np
 
 from evaluator.inputs.devices.shipped_calibrations import stands_in
 from evaluator.inputs.engines.engine_profiles import (
-    EngineProfile,
     described,
     label_of_engine,
     list_engines,
 )
-from evaluator.scenario import Scenario, serving_engine
+from evaluator.scenario import Scenario, required_engine
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import (
     MS,
@@ -43,13 +42,6 @@ from store.errors import InputError
 from store.light_dataclass import dataclass
 
 
-def _engine(scenario: Scenario) -> EngineProfile:
-    found = serving_engine(scenario)
-    if found is None:
-        raise TypeError(f"{scenario.serving_model} is no engine")
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """The scheduler of the scenario's engine: its own profile, or the shipped one of the serving model's name."""
@@ -61,7 +53,7 @@ class Engine:
         return refusal(scenario)
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
-        engine, launch = _engine(scenario), scenario.launch
+        engine, launch = required_engine(scenario), scenario.launch
         named = scenario.engine or engine
         said = [f"engine {label_of_engine(named)}: {described(engine)}"]
         if (other := stands_in(scenario.device, named.name)) is not None:
@@ -78,7 +70,7 @@ class Engine:
         return [slice(0, run.batch_sizes.size)]
 
     def prefill(self, run: Run) -> Columns:
-        cost_s, engine = run.scenario.serving_cost_ms / MS, _engine(run.scenario)
+        cost_s, engine = run.scenario.serving_cost_ms / MS, required_engine(run.scenario)
         replica = replica_of(run, engine)
         alone = prompts_alone(replica, run.requests)
         completion = PrefillCompletion(mean=alone.mean + cost_s, makespan=alone.makespan + cost_s)
@@ -90,7 +82,7 @@ class Engine:
         }
 
     def decode(self, run: Run) -> Columns:
-        cost_s, engine = run.scenario.serving_cost_ms / MS, _engine(run.scenario)
+        cost_s, engine = run.scenario.serving_cost_ms / MS, required_engine(run.scenario)
         step, quantiles = decode_periods(run, cost_s)
         tpot = MS * (decodes_alone(replica_of(run, engine), run.requests) + cost_s) / gained_tokens(run)
         return {**decode_columns(run, step), **quantiles, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms": tpot}
@@ -99,7 +91,7 @@ class Engine:
         """The closed loop of as many users as the batch holds; steps of those that have a seat."""
         step, quantiles = decode_periods(seated(run), 0.0)
         full = fullest_wave(seated(run))
-        found = closed_loop_times(run, _engine(run.scenario))
+        found = closed_loop_times(run, required_engine(run.scenario))
         return {
             **prefill_columns(run, full),
             **decode_columns(run, step),
