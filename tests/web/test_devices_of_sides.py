@@ -15,8 +15,8 @@ def test_each_side_has_a_device_of_its_own(chromium, tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     for device, modes in (("l40s", "prefill"), ("h100_sxm", "prefill,decode")):
         sweepdb.evaluate("Qwen/Qwen3-0.6B", device=device, mode=modes, store=url, **ASKED)
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    with serving(url) as address:
+    # The page is closed before its server: what it still asks would be refused, and stand in its console.
+    with serving(url) as address, chromium.new_context(viewport={"width": 1280, "height": 900}) as context:
         watched = Watched(context.new_page(), address)
         watched.open("/pd?num_devices=4&ttft_limit=2000&prefill_device=l40s&decode_device=h100_sxm")
         page = watched.page
@@ -35,5 +35,4 @@ def test_each_side_has_a_device_of_its_own(chromium, tmp_path):
         page.locator("#prefill_device").press("Enter")
         watched.drawn(after=before)
         assert "--prefill-device h100_sxm --decode-device h100_sxm" in pairs.locator("code").first.inner_text()
-    context.close()
     assert watched.wrong == []
