@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from store.light_dataclass import dataclass
@@ -56,6 +56,7 @@ class OwnPoint:
     repeats: int = 1  # runs whose mean it is
     prompts: Apart | None = None
     requests_per_s: float | None = None  # that arrive at one instance, whoever waits
+    order: tuple[float, int] = (0.0, 0)  # when measured, its number in the store
 
     @property
     def kind(self) -> Kind:
@@ -76,16 +77,16 @@ class FailedStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPoints:
-    """Points that can teach, and others by source with the reason."""
+    """Points that can teach, and servers that failed."""
 
     points: tuple[OwnPoint, ...] = ()
-    silent: tuple[tuple[str, str], ...] = ()
     failed: tuple[FailedStart, ...] = ()
 
 
-PointReader = Callable[[StoreLocation], OwnPoints]
+PointReader = Callable[[StoreLocation, Collection[int]], OwnPoints]
+"""Of models on devices that some scenarios, by their numbers, are of. More do not change an answer."""
 
 
-def no_points(_: StoreLocation) -> OwnPoints:
+def no_points(_: StoreLocation, __: Collection[int]) -> OwnPoints:
     """For sessions that answer as predicted."""
     return OwnPoints()

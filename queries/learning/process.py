@@ -149,6 +149,7 @@ class Process:
 
     def __init__(self, runs: Sequence[Run], prior: Prior) -> None:
         self.runs, self.prior = tuple(runs), prior
+        self._solutions: dict[bytes, _Solved] = {}  # by which runs speak of themselves alone
         self._parts = [_pairwise(prior, part) for part in ("common", "shape", "own")]
         self._placed = _Placed.of([run.setting for run in self.runs])
         seen = [(place, *one, run.repeats) for place, run in enumerate(self.runs) for one in run.observed()]
@@ -171,11 +172,13 @@ class Process:
         return self._solve(self._alone)
 
     def _solve(self, alone: _Bools) -> _Solved:
+        if (known := self._solutions.get(alone.tobytes())) is not None:
+            return known
         covariance = np.diag(self._noise)
         for each, part in self._shares(*self._among, alone):
             covariance += each[np.ix_(self._of, self._of)] * (self._weights @ part @ self._weights.T)
         inverse = np.linalg.inv(covariance)
-        return inverse, inverse @ self._values
+        return self._solutions.setdefault(alone.tobytes(), (inverse, inverse @ self._values))
 
     @cached_property
     def _alone(self) -> _Bools:

@@ -18,55 +18,60 @@ if TYPE_CHECKING:
 
 
 class SessionRuns:
-    """As first read, until `forget`."""
+    """As first read, until `forget` or a question about more."""
 
     def __init__(self, location: StoreLocation, reader: PointReader) -> None:
         self._location = location
         self._reader = reader
-        self._points: OwnPoints | None = None
+        self._points = OwnPoints()
+        self._about: frozenset[int] = frozenset()  # scenarios that these are read for
         self.learned: Learned | None = None  # of the scope
         self.elsewhere: tuple[OwnPoint, ...] = ()  # of its models and devices, under other engines
         self.at_rates: RateLessons | None = None  # of simulated loads of the scope
         self._sizes: range | None = None  # of batches
 
     def forget(self) -> None:
-        self._points = None
+        self._points, self._about = OwnPoints(), frozenset()
 
     def lessons(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> Lessons | None:
         self.elsewhere, self.at_rates, asked = (), None, frozenset(scenarios)
-        if not asked or not self._read().points:
+        points = self._read(asked).points
+        if not points:
             return None
         from queries.learning.conditioning import lessons_of, without_gaps
 
-        found = lessons_of(transaction, self._read().points, asked)
+        found = lessons_of(transaction, points, asked)
         self.elsewhere = () if found is None else found.elsewhere
         if found is None or not found.scenarios:
             return None
         self._sizes = without_gaps(transaction, found.scenarios)
         return found
 
-    def _read(self) -> OwnPoints:
-        if self._points is None:
-            self._points = self._reader(self._location)
+    def _read(self, asked: frozenset[int]) -> OwnPoints:
+        if not asked <= self._about:
+            self._about |= asked
+            self._points = self._reader(self._location, self._about)
         return self._points
 
     def learn_rates(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> None:
         """For simulated loads of scenarios."""
         asked, self.at_rates = frozenset(scenarios), None
-        if asked and any(point.requests_per_s is not None for point in self._read().points):
+        points = [point for point in self._read(asked).points if point.requests_per_s is not None]
+        if asked and points:
             from queries.learning.at_rates import longer_steps
 
-            self.at_rates = longer_steps(transaction, self._read().points, asked)
+            self.at_rates = longer_steps(transaction, points, asked)
 
     def failed(self, scenarios: Iterable[int]) -> Mapping[str, FailedStart]:
         """By content key, with what is known of it; measured settings, whose numbers are negative, ran."""
         predicted = frozenset(one for one in scenarios if one > 0)
-        if not predicted or not self._read().failed:
+        failed = self._read(predicted).failed
+        if not predicted or not failed:
             return {}
         from queries.learning.failed_starts import failed_scenarios
 
         with read_transaction(self._location) as transaction:
-            return failed_scenarios(transaction, self._read().failed, predicted)
+            return failed_scenarios(transaction, failed, predicted)
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
         """The relation of corrected rows; None where runs correct none."""

@@ -167,9 +167,11 @@ def _check_points(said: Points, now: Points) -> None:
         raise StoreError(f"the measured point {key[:12]} {why}", hint=_SINCE_MEASURED)
 
 
-def _named_points(proof: Proof, own_points: PointReader, location: StoreLocation) -> OwnPoints:
+def _named_points(
+    proof: Proof, own_points: PointReader, location: StoreLocation, scenarios: Collection[int]
+) -> OwnPoints:
     named = set((proof.document["own_runs"] or {}).get("points", ()))
-    found = own_points(location) if named else OwnPoints()
+    found = own_points(location, scenarios) if named else OwnPoints()
     if missing := sorted(named - {one.key for one in found.points}):
         said = f"the measured point {missing[0][:12]} is no more in this store, or corrects no answer"
         raise StoreError(said, hint=_SINCE)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         forget_validations,
         get_measurements,
         get_requests,
+        numbered_measurements,
         put_files,
         put_measurements,
         put_validations,

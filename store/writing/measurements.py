@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -245,10 +245,21 @@ def _forget(connection: Connection, keys: Collection[str]) -> None:
         connection.execute(delete(VALIDATION).where(VALIDATION.c.measurement_id.in_(ids)))
 
 
-def get_measurements(store: Store, *, newest: int | None = None) -> list[MeasurementRecord]:
-    query = SELECT_POINTS.order_by(MEASUREMENT.c.id.desc()).limit(newest)
+def get_measurements(store: Store) -> list[MeasurementRecord]:
     with store.reading() as connection:
-        return [point_of_row(row) for row in connection.execute(query).mappings()][::-1]
+        rows = connection.execute(SELECT_POINTS.order_by(MEASUREMENT.c.id)).mappings()
+        return [point_of_row(row) for row in rows]
+
+
+def numbered_measurements(
+    store: Store, model: str, device: str, *, after: int = 0
+) -> Iterator[tuple[int, MeasurementRecord]]:
+    """Of a model on a device, as sources name them. Numbers grow, and begin after `after`."""
+    of = (MEASUREMENT_FACTS.c.model == model, MEASUREMENT_FACTS.c.device == device, MEASUREMENT.c.id > after)
+    query = SELECT_POINTS.add_columns(MEASUREMENT.c.id).where(*of).order_by(MEASUREMENT.c.id)
+    with store.reading() as connection:
+        for row in connection.execute(query).mappings():
+            yield row["id"], point_of_row(row)
 
 
 def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:

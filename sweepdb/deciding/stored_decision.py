@@ -94,7 +94,8 @@ def decided(
         believed=question.limits.confidence or BELIEVED,
         carried=carried_rates(session, question) if question.pairs.target_qps is not None else {},
     )
-    own = own_points(session.location)
+    about = {one.server.scenario_id for one in stored.settings} | stored.sides.scenarios
+    own = own_points(session.location, about)
     out = {**failed_plans(session.location, own.failed, stored), **(ruled_out or {})}
     fitting = [one for one in stored.settings if wanted.fits(one) and one.server.scenario not in out]
     runs, teaching = own_runs(session.location, own.points, fitting, stored.sides, prior_of(_REGION))

@@ -56,11 +56,11 @@ class OwnRunsOfARow:
 
 
 def own_runs_of_a_row(location: StoreLocation, text: str) -> OwnRunsOfARow | None:
-    points = own_points(location).points
-    if not points:
-        return None
     reference = parse_reference(text)
     scenario = find_scenario(location, reference.scenario)
+    points = own_points(location, [scenario]).points
+    if not points:
+        return None
     found = taught_of(location, points, frozenset({scenario}))
     known = None if found is None else found[1].told.get(scenario)
     if found is None or known is None:

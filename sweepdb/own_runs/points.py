@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from evaluator.identity import model_record
 from evaluator.ledger import (
@@ -54,26 +55,37 @@ def plan_name(plan: PlanRecord) -> str:
     return " ".join(str(getattr(plan, size.name)) for size in OF_PLANS)
 
 
-def points_of_records(records: Iterable[tuple[MeasurementRecord, int]]) -> OwnPoints:
-    """With those that cannot teach, and why.
+class NumberedRuns(NamedTuple):
+    """A record, how many runs it stands for, and its number in the store."""
 
-    Records come with the number of runs they stand for."""
-    points, silent, failed = [], [], []
-    for record, repeats in records:
-        why = failure_of(record)
-        found = located(record) if why is not None else point_or_reason(record) if teaches(record) else LEFT_OUT
-        if isinstance(found, str):
-            silent += [(record.source, found)] if why is None else []
-        elif why is not None:
-            day = None if record.measured_at is None else str(record.measured_at.date())
-            failed.append(FailedStart(found, why, day))
+    record: MeasurementRecord
+    runs: int
+    number: int
+
+    @property
+    def order(self) -> tuple[float, int]:
+        at = self.record.measured_at
+        return (-math.inf if at is None else at.timestamp(), self.number)
+
+
+def points_of_runs(every: Iterable[NumberedRuns]) -> OwnPoints:
+    """Of those that can teach, or tell of a failure."""
+    points, failed = [], []
+    for ran in every:
+        record, why = ran.record, failure_of(ran.record)
+        found = located(record) if why is not None else point_or_reason(record) if teaches(record) else None
+        if not isinstance(found, OwnPoint):
+            continue
+        point = replace(found, repeats=ran.runs, order=ran.order)
+        if why is None:
+            points.append(point)
         else:
-            points.append(replace(found, repeats=repeats))
-    return OwnPoints(points=tuple(points), silent=tuple(silent), failed=tuple(failed))
+            day = None if record.measured_at is None else str(record.measured_at.date())
+            failed.append(FailedStart(point, why, day))
+    return OwnPoints(points=tuple(points), failed=tuple(failed))
 
 
 APART = "disaggregated"
-LEFT_OUT = "left out: sweepdb measurements set POINT `learn` reads it again"
 
 
 def point_or_reason(record: MeasurementRecord) -> OwnPoint | str:
@@ -174,6 +186,14 @@ def server_of(one: StatedServer) -> NamedServer:
         return found
     found = found._replace(model=name, model_key=_key_of(model))
     return _planned(one, model, _formatted(one, name, model, found))
+
+
+def key_and_device(model: str, device: str) -> tuple[str, str] | None:
+    """As stored rows have them; None where the catalogue has no such model or device."""
+    try:
+        return _key_of(measured_model(model)[1]), measured_device(device).name
+    except Unmatched:
+        return None
 
 
 def _device(name: str | None) -> str | None:

@@ -1,38 +1,39 @@
-"""A store's own points, many runs of a setting joined, in a file beside the store.
-
-Matching names takes a second of imports and a millisecond a point; the file holds while points and program stay."""
+"""A store's own points of the models and devices that a question is about, many runs of a setting joined."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
-from store.errors import SweepdbError
+from queries.learning import OwnPoints
 from store.location import StoreLocation
 from store.reading import read_transaction
-from store.schema import TABLES
+from store.schema import TABLES, scenario_tables
 from store.sealing import snapshot_directories
-from store.whole_files import written_whole
+from sweepdb.own_runs.kept_points import KeptPoints, KeyAndDevice, StatedModel
 
 if TYPE_CHECKING:
+    from store.reading import ReadTransaction
     from store.records import MeasurementRecord
+    from sweepdb.own_runs.points import NumberedRuns
 
-MOST_APART = 300  # points; of more, runs of one setting are read as one
-MOST_READ = 100_000  # points, the newest
-KEPT = "own-points.json"
-_MARKS = (
-    f"SELECT key, tags, accept_length, cached_share FROM {TABLES['measurement'].rows}"  # noqa: S608  ours
-    f" ORDER BY measurement.id DESC LIMIT {MOST_READ}"
+MOST_APART = 300  # points of a store; of more, runs of one setting are read as one
+MOST_READ = 100_000  # points of a store, the newest
+_ABOUT = f"SELECT DISTINCT m.key, d.name FROM {scenario_tables('m', 'd')} WHERE sc.id IN "  # noqa: S608  ours
+_STATED = (
+    f"SELECT DISTINCT model, device FROM {TABLES['measurement_facts'].name}"  # noqa: S608  ours
+    " WHERE model IS NOT NULL AND device IS NOT NULL"
 )
+_MARKS = (
+    f"SELECT measurement.id, key, tags, accept_length, cached_share FROM {TABLES['measurement'].rows}"  # noqa: S608  ours
+    " WHERE model = ? AND device = ? AND measurement.id > ? ORDER BY measurement.id"
+)
+_LAST_UNREAD = f"SELECT id FROM measurement ORDER BY id DESC LIMIT 1 OFFSET {MOST_READ}"  # noqa: S608  a number
 _DECIDE = (
     "evaluator",
     "queries/learning",
@@ -44,46 +45,97 @@ _DECIDE = (
 class _Mark(NamedTuple):
     """The part of a point that can change; its key has the rest."""
 
+    id: int
     key: str
     tags: str | None
     accept_length: float | None
     cached_share: float | None
 
 
-def own_points(location: StoreLocation) -> OwnPoints:
+class _About(NamedTuple):
+    model_key: str
+    device: str
+
+
+def own_points(location: StoreLocation, scenarios: Collection[int]) -> OwnPoints:
+    """Matching names takes a second of imports and a tenth of a millisecond a point: what was found is kept."""
+    return _read(location, scenarios, kept=True)
+
+
+def read_own_points(location: StoreLocation, scenarios: Collection[int]) -> OwnPoints:
+    """Believes no file beside the store."""
+    return _read(location, scenarios, kept=False)
+
+
+def _read(location: StoreLocation, scenarios: Collection[int], *, kept: bool) -> OwnPoints:
     with read_transaction(location) as transaction:
-        marks = list(transaction.rows(_Mark, _MARKS))
-        store_id = transaction.store_id
-    if not marks:
-        return OwnPoints()
-    digest = hashlib.sha256(repr((program_files(), marks)).encode()).hexdigest()
-    places = [place / KEPT for place in snapshot_directories(location, store_id) if place.is_dir()]
-    found = next((kept for place in places if (kept := _kept(place, digest)) is not None), None)
-    if found is None:
-        found = read_own_points(location)
-        _keep(places, digest, found)
-    return found
+        count = next(transaction.values(int, "SELECT count(*) FROM measurement"))
+        if not count:
+            return OwnPoints()
+        program = hashlib.sha256(repr(program_files()).encode()).hexdigest()
+        beside = KeptPoints(snapshot_directories(location, transaction.store_id) if kept else (), program)
+        after = next(transaction.values(int, _LAST_UNREAD), 0)
+        groups = {
+            group: list(transaction.rows(_Mark, _MARKS, (*group, after)))
+            for group in _groups(transaction, scenarios, beside)
+        }
+    apart = count <= MOST_APART
+    digests = {
+        group: hashlib.sha256(repr((program, apart, marks)).encode()).hexdigest() for group, marks in groups.items()
+    }
+    found = {group: beside.load(group, digest) for group, digest in digests.items()}
+    if lacking := [group for group, points in found.items() if points is None]:
+        for group, points in _from_records(location, lacking, after=after, apart=apart):
+            beside.keep(group, digests[group], points)
+            found[group] = points
+    return _joined([points for points in found.values() if points is not None])
 
 
-def read_own_points(location: StoreLocation) -> OwnPoints:
+def _groups(transaction: ReadTransaction, scenarios: Collection[int], beside: KeptPoints) -> Iterable[StatedModel]:
+    ids = ", ".join(map(str, sorted(scenarios)))
+    about: set[KeyAndDevice] = set(transaction.rows(_About, f"{_ABOUT}({ids})"))
+    names = beside.names(list(transaction.rows(StatedModel, _STATED))) if about else {}
+    return [group for group, name in names.items() if name in about]
+
+
+def _from_records(
+    location: StoreLocation, groups: Iterable[StatedModel], *, after: int, apart: bool
+) -> Iterator[tuple[StatedModel, OwnPoints]]:
     from store.opening import open_store
-    from store.writing import get_measurements
-    from sweepdb.own_runs.points import points_of_records
+    from store.writing import numbered_measurements
+    from sweepdb.own_runs.points import points_of_runs
 
     with open_store(location.url, read_only=True) as store:
-        return points_of_records(together(get_measurements(store, newest=MOST_READ)))
+        for group in groups:
+            records = list(numbered_measurements(store, *group, after=after))
+            yield group, points_of_runs(together(records, apart=apart))
 
 
-def together(records: Sequence[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, int]]:
-    """With numbers of runs: of many, the newest with the median of all."""
-    records = sorted(records, key=lambda one: one.measured_at.timestamp() if one.measured_at else -math.inf)
-    if len(records) <= MOST_APART:
-        return [(one, 1) for one in records]
-    settings: dict[object, list[MeasurementRecord]] = {}
-    for one in records:
+def _joined(groups: Sequence[OwnPoints]) -> OwnPoints:
+    """In the order of all, whatever sources call their servers."""
+    if len(groups) == 1:
+        return groups[0]
+    return OwnPoints(
+        points=tuple(sorted((one for some in groups for one in some.points), key=attrgetter("order"))),
+        failed=tuple(sorted((one for some in groups for one in some.failed), key=lambda one: one.point.order)),
+    )
+
+
+def together(records: Iterable[tuple[int, MeasurementRecord]], *, apart: bool) -> Sequence[NumberedRuns]:
+    """Unless `apart`, the newest of a setting's runs with the median of all."""
+    from sweepdb.own_runs.points import NumberedRuns
+
+    every = sorted((NumberedRuns(one, 1, number) for number, one in records), key=attrgetter("order"))
+    if apart:
+        return every
+    settings: dict[object, list[NumberedRuns]] = {}
+    for ran in every:
+        one = ran.record
         setting = _setting_of(one) if one.metrics else one.key  # a server that failed is a fact by itself
-        settings[setting] = [*settings.pop(setting, ()), one]
-    return [(_middle(runs), len(runs)) for runs in settings.values()]
+        settings[setting] = [*settings.pop(setting, ()), ran]
+    return [
+        NumberedRuns(_middle([one.record for one in runs]), len(runs), runs[-1].number) for runs in settings.values()
+    ]
 
 
 def _setting_of(one: MeasurementRecord) -> object:
@@ -127,34 +179,3 @@ def _stamps(folder: Path, name: str) -> Iterator[tuple[str, int, int]]:
             elif entry.name.endswith((".py", ".yaml", ".csv", ".json")):
                 found = entry.stat()
                 yield f"{name}/{entry.name}", found.st_size, found.st_mtime_ns
-
-
-def _keep(places: Iterable[Path], digest: str, found: OwnPoints) -> None:
-    text = json.dumps({"digest": digest, **asdict(found)})
-    for place in places:
-        with suppress(OSError, SweepdbError), written_whole(place) as path:
-            path.write_text(text, encoding="utf-8")
-            return
-
-
-def _kept(place: Path, digest: str) -> OwnPoints | None:
-    """None where outdated or unreadable."""
-    try:
-        told = json.loads(place.read_text(encoding="utf-8"))
-        if told["digest"] != digest:
-            return None
-        return OwnPoints(
-            points=tuple(map(_point, told["points"])),
-            silent=tuple((source, reason) for source, reason in told["silent"]),
-            failed=tuple(FailedStart(_point(one), *rest) for one, *rest in told["failed"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _point(told: dict[str, object]) -> OwnPoint:
-    from queries.learning import Setting  # brings NumPy, which a store without points does not need
-
-    made = {"server": Server, "setting": Setting, "prompts": Apart}
-    parts = {name: kind(*told[name]) for name, kind in made.items() if told[name] is not None}  # type: ignore[misc]
-    return OwnPoint(**{**told, **parts})

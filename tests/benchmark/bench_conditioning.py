@@ -81,7 +81,7 @@ def points_of(made):
 def seconds(url, report, options, read):
     """Processor seconds of a question in a session of its own, and its answer."""
     question = question_of(report, {**options, "all": True})
-    with Session(parse_url(url), own_points=lambda _: read) as session:
+    with Session(parse_url(url), own_points=lambda *_: read) as session:
         started = time.process_time()
         answer = session.ask(question)
         return time.process_time() - started, answer

@@ -380,7 +380,7 @@ def test_a_proof_names_the_points_that_it_read(both, tmp_path, options):
 
 
 def test_points_that_correct_predictions_are_not_read_where_no_prediction_is_asked_of(both):
-    def unread(location):
+    def unread(location, _):
         raise AssertionError(f"{location} has many points, and matching their names takes 0.2 ms each")
 
     with Session(parse_url(both), own_points=unread) as session:

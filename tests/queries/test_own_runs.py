@@ -81,7 +81,7 @@ def asked(url, points=(), report="best", **options):
     """The answer of a session that reads these points, of rows under the engine."""
     question = Question(report=report, scope=Scope(serving_model="vllm"), options=ReportOptions(top=1000, **options),
                         limits=Limits(tpot_ms=1e6, ttft_ms=1e6))  # fmt: skip
-    with Session(parse_url(url), own_points=lambda _: OwnPoints(points=tuple(points))) as session:
+    with Session(parse_url(url), own_points=lambda *_: OwnPoints(points=tuple(points))) as session:
         first, again = session.ask(question), session.ask(question)
     assert first.rows == again.rows  # from the store, and from memory
     return first
@@ -160,7 +160,7 @@ def test_limits_read_with_a_confidence_look_at_every_row_again(stored, seen, con
     smaller batch may miss a limit that a larger one, near a run, keeps."""
     question = Question(report="best", scope=Scope(serving_model="vllm"),
                         limits=Limits(tpot_ms=1e6, ttft_ms=1e6, confidence=confidence))  # fmt: skip
-    with Session(parse_url(stored[0]), own_points=lambda _: OwnPoints(points=tuple(seen[0]))) as session:
+    with Session(parse_url(stored[0]), own_points=lambda *_: OwnPoints(points=tuple(seen[0]))) as session:
         assert session.ask(question).rows == session.ask(question).rows
         assert session._tables._seen.rows is rows
 

@@ -200,7 +200,7 @@ def sessions(places):
             session.close()
 
 
-def runs_of_one_device(place):
+def runs_of_one_device(place, _):
     """Three runs of a scenario, whose larger batches are ever faster than predicted: others win than as predicted."""
     rows = [row for row in read_rows(place.url) if row["phase"] == "aggregated" and row["device"] == DEVICES[1][0]]
     ladder = {row["batch_size"]: row for row in rows if row["scenario"] == rows[0]["scenario"]}

@@ -10,6 +10,7 @@ from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide
 from queries.asking import question_of
 from queries.connect import StoreConnection
 from queries.learning import prior_of
+from queries.probes import find_scenario
 from sweepdb.own_runs import own_points
 from sweepdb.own_runs.of_a_row import taught_of
 from sweepdb.sessions import open_session
@@ -145,7 +146,7 @@ def test_the_factor_of_prompts_is_that_of_the_closed_form(taught):
     store, pair, _ = taught
     with open_session(store) as session:
         location = session.location
-    (point,) = own_points(location).points
+    (point,) = own_points(location, [find_scenario(location, pair["prefill_probe"].partition(":")[0])]).points
     with StoreConnection(location) as connection:
         row = connection.execute(
             "SELECT ttft_ms, makespan_ms, prompt_service_ms, kv_bytes_per_request, scenario_id, link_bandwidths"

@@ -47,8 +47,8 @@ def steps(stores):
     """What the run says of the one scenario whose loads are asked about."""
     location = parse_url(stores[1])
     with read_transaction(location) as transaction:
-        ids = transaction.values(int, "SELECT DISTINCT scenario_id FROM load")
-        found = longer_steps(transaction, own_points(location).points, frozenset(ids))
+        ids = frozenset(transaction.values(int, "SELECT DISTINCT scenario_id FROM load"))
+        found = longer_steps(transaction, own_points(location, ids).points, ids)
     (one,) = found.steps.values()
     return one
 
