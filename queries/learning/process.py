@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from queries.learning.one_thread import one_thread
 from queries.learning.priors import Prior
 from store.light_dataclass import dataclass
 
@@ -171,6 +172,7 @@ class Process:
     def _told(self) -> _Solved:
         return self._solve(self._alone)
 
+    @one_thread
     def _solve(self, alone: _Bools) -> _Solved:
         if (known := self._solutions.get(alone.tobytes())) is not None:
             return known
@@ -211,6 +213,7 @@ class Process:
         return np.asarray(covariance * np.outer(self.width, self.width))
 
     @property
+    @one_thread
     def _misfit(self) -> float:
         """Squared distance from the prior; its expectation is the number of values."""
         return float(self._values @ self._solved[1])
@@ -241,6 +244,7 @@ class Process:
         """As `at`, of the base of each row with so many users."""
         return self._at(_Placed.of(bases).rows(rows).with_users(users))
 
+    @one_thread
     def _at(self, settings: _Placed) -> Posterior:
         count, before = len(settings.plans), np.asarray(sum(self._parts))
         if not self.runs or not count:
@@ -261,6 +265,7 @@ class Process:
             measured=np.asarray(same.any(axis=1)),
         )
 
+    @one_thread
     def ladders(self, bases: Sequence[Setting], users: FloatArray) -> FloatArray:
         """Means [metric, base, rung]; a base has a row of `users`.
 
@@ -282,7 +287,6 @@ class Process:
             apart = _rungs(users[places[0]])[:, None] / scale - at_run
             near = np.exp(-np.square(apart) / 2.0)
             for metric in (0, 1):
-                # Threads of a matrix product wait for each other longer than one of them takes.
                 means[metric, places] = np.einsum("br,ur->bu", alike[places] * shaped[:, metric], near)
         means += (said.sum(axis=0) @ common)[:, None, None]
         rungs = [
@@ -309,6 +313,7 @@ class Process:
         shares = (np.ones(alike.shape), alike, same.astype(np.float64), (same & alone).astype(np.float64))
         return zip(shares, (*self._parts, _OF_ITSELF), strict=True)
 
+    @one_thread
     def across(self, settings: Sequence[Setting]) -> FloatArray:
         """Joint covariance [2 n, 2 n]: TTFT of all, then TPOT."""
         count, placed = len(settings), _Placed.of(settings)
@@ -353,6 +358,7 @@ class Process:
             worst = int(np.argmax(np.abs(deviations)))
             yield float(deviations[worst]), place, int(rows[worst])
 
+    @one_thread
     def likelihood(self) -> float:
         """Log density of the observations: a multivariate t."""
         _, determinant = np.linalg.slogdet(self._solved[0])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -19,6 +19,7 @@ from store.whole_files import written_whole
 KeyAndDevice = tuple[str, str]  # of a model, and our name
 NAMES = "own-points.json"
 _CELLS = tuple(OwnPoint.__slots__)
+_MADE_OF: Mapping[str, Callable[[Any], Any]] = {"server": Server._make, "prompts": Apart._make, "order": tuple}
 _cells_of = attrgetter(*_CELLS)
 
 
@@ -51,9 +52,10 @@ class KeptPoints:
         """None where outdated or unreadable."""
         told = self._told(_file_of(group), digest)
         with suppress(KeyError, TypeError, ValueError):
+            failed = zip(_points(one for one, *_ in told["failed"]), told["failed"], strict=True)
             return OwnPoints(
-                points=tuple(map(_point, told["points"])),
-                failed=tuple(FailedStart(_point(one), *rest) for one, *rest in told["failed"]),
+                points=tuple(_points(told["points"])),
+                failed=tuple(FailedStart(point, why, day) for point, (_, why, day) in failed),
             )
         return None
 
@@ -84,10 +86,12 @@ def _file_of(group: StatedModel) -> str:
     return f"own-points-{hashlib.sha256(json.dumps(group).encode()).hexdigest()[:16]}.json"
 
 
-def _point(cells: list[Any]) -> OwnPoint:
+def _points(every: Iterable[list[Any]]) -> Iterator[OwnPoint]:
     from queries.learning import Setting  # brings NumPy, which a store without points does not need
 
-    told = dict(zip(_CELLS, cells, strict=True))
-    made = {"server": Server, "setting": Setting, "prompts": Apart}
-    parts: dict[str, Any] = {name: kind(*told[name]) for name, kind in made.items() if told[name] is not None}
-    return OwnPoint(**{**told, **parts, "order": tuple(told["order"])})
+    kinds = {_CELLS.index(name): kind for name, kind in _MADE_OF.items()} | {_CELLS.index("setting"): Setting._make}
+    for cells in every:
+        for place, made in kinds.items():
+            if cells[place] is not None:
+                cells[place] = made(cells[place])
+        yield OwnPoint(**dict(zip(_CELLS, cells, strict=True)))

@@ -1,6 +1,8 @@
 """Own points are matched once and kept beside the store, by model and device; runs of one setting are read as one."""
 
 import json
+import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -8,6 +10,7 @@ import pytest
 
 from cli.main import run
 from queries.asking import question_of
+from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server, Setting
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
@@ -15,7 +18,7 @@ from store.reading import read_transaction
 from store.records import MeasurementRecord, SideRecord
 from store.writing import get_measurements
 from sweepdb.own_runs import points_of_runs, reading
-from sweepdb.own_runs.kept_points import NAMES
+from sweepdb.own_runs.kept_points import NAMES, KeptPoints, StatedModel
 from sweepdb.own_runs.reading import MOST_APART, own_points, read_own_points, together
 
 HEAD = "model,device,engine,engine_version,precision,mode,tp,concurrency,input_length,output_length,measured_at,ttft_ms_mean\n"
@@ -78,6 +81,19 @@ def test_what_was_read_once_is_kept_as_it_was(location, monkeypatch):
     )
     assert own_points(location, ids) == first
     assert len(kept_files(location)) == 2  # names, and points of the one model and device that was asked about
+
+
+def test_servers_that_failed_and_pools_that_are_apart_are_kept(tmp_path):
+    server = Server("k", "h100_sxm", "vllm", "FP8", "FP8", "DISABLED")
+    setting = Setting(users=4.0, input_length=8.0, output_length=2.0, num_devices=1.0, dp=1.0, ep=1.0, plan="1 1")
+    point = OwnPoint(key="a", source="a.csv:2", server=server, setting=setting, batch_size=4, measured={"ttft_ms": 9.0},
+                     prompts=Apart("2 1", 1, 2, 0.5, 80.0), order=(-math.inf, 7))  # fmt: skip
+    starts = (FailedStart(point, "out of memory", "2026-03-01"), FailedStart(replace(point, prompts=None), "crashed"))
+    told, group = OwnPoints(points=(point,), failed=starts), StatedModel("m", "h100")
+    kept = KeptPoints([tmp_path], "program")
+    kept.keep(group, "digest", told)
+    assert kept.load(group, "digest") == told
+    assert kept.load(group, "another") is None
 
 
 def everything(location):
