@@ -12,14 +12,17 @@ CREATE OR REPLACE TEMP MACRO bin_place(limit_ms) AS
 CREATE OR REPLACE TEMP MACRO bin_share(place, bin) AS
     (bin < floor(place))::TINYINT + (bin = floor(place))::TINYINT * (place - floor(place));
 
+-- Shares of a bin in units of 2^-32: sums of requests by them are exact, in whatever order threads add.
+CREATE OR REPLACE TEMP MACRO exact_share(share) AS round(share * 4294967296) / 4294967296;
+
 -- Where a place would be if its bin held requests evenly: `below` says how many lie below each of its 16 parts, and in all,
 -- NULL where they do lie evenly. Requests that nobody else was beside take the same time, to the digit.
 CREATE OR REPLACE TEMP MACRO part_of(place) AS least(floor(16 * (place - floor(place))), 15)::INTEGER;
 CREATE OR REPLACE TEMP MACRO even_place(place, below) AS
-    CASE WHEN below IS NULL THEN place ELSE floor(place) + (
+    exact_share(CASE WHEN below IS NULL THEN place ELSE floor(place) + (
         below[part_of(place) + 1]
         + (16 * (place - floor(place)) - part_of(place)) * (below[part_of(place) + 2] - below[part_of(place) + 1])
-    ) / below[17] END;
+    ) / below[17] END);
 
 -- The part of a bin below a place.
 CREATE OR REPLACE TEMP MACRO place_in(place, bin, below) AS
@@ -53,9 +56,9 @@ CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms, step_factor) A
 CREATE OR REPLACE TEMP MACRO token_shares(wanted_phase) AS TABLE
 SELECT
     load_token.load_id,
-    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / step_factor), gap_bin)) / sum(gaps) AS of_tbt,
-    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 + step_error)), gap_bin)) / sum(gaps) AS slower_of_tbt,
-    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 - step_error)), gap_bin)) / sum(gaps) AS faster_of_tbt
+    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor)), gap_bin)) / sum(gaps) AS of_tbt,
+    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 + step_error))), gap_bin)) / sum(gaps) AS slower_of_tbt,
+    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 - step_error))), gap_bin)) / sum(gaps) AS faster_of_tbt
 FROM (SELECT DISTINCT load_id, step_error, step_factor FROM played WHERE phase = wanted_phase) AS loads
 JOIN raw.load_token AS load_token ON load_token.load_id = loads.load_id
 WHERE getvariable('tbt_limit_ms') IS NOT NULL
@@ -168,9 +171,11 @@ weighed AS (
         load_id, bin_share(ttft_place, ttft_bin) AS in_ttft, bin_share(tpot_place, tpot_bin) AS in_tpot,
         bin_share(ttft_slower, ttft_bin) AS slower_ttft, bin_share(tpot_slower, tpot_bin) AS slower_tpot,
         bin_share(ttft_faster, ttft_bin) AS faster_ttft, bin_share(tpot_faster, tpot_bin) AS faster_tpot,
-        coalesce(in_whole, 1) AS in_whole, coalesce(slower_whole, 1) AS slower_whole,
-        coalesce(faster_whole, 1) AS faster_whole, coalesce(in_both, in_tpot) AS in_both,
-        coalesce(slower_both, slower_tpot) AS slower_both, coalesce(faster_both, faster_tpot) AS faster_both, requests_1, requests_2, requests_3, requests_4, requests_5,
+        exact_share(coalesce(in_whole, 1)) AS in_whole, exact_share(coalesce(slower_whole, 1)) AS slower_whole,
+        exact_share(coalesce(faster_whole, 1)) AS faster_whole,
+        exact_share(in_ttft * coalesce(in_both, in_tpot)) AS in_both,
+        exact_share(slower_ttft * coalesce(slower_both, slower_tpot)) AS slower_both,
+        exact_share(faster_ttft * coalesce(faster_both, faster_tpot)) AS faster_both, requests_1, requests_2, requests_3, requests_4, requests_5,
         requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
     FROM placed
     JOIN cell USING (load_id)
@@ -180,16 +185,15 @@ counted AS (
     SELECT
         load_id, sum(in_ttft * requests) AS of_ttft, sum(in_tpot * requests) AS of_tpot,
         sum(in_whole * requests) AS of_whole,
-        sum(in_ttft * in_both * requests) AS of_both, sum(slower_ttft * requests) AS slower_of_ttft,
+        sum(in_both * requests) AS of_both, sum(slower_ttft * requests) AS slower_of_ttft,
         sum(slower_tpot * requests) AS slower_of_tpot, sum(slower_whole * requests) AS slower_of_whole,
-        sum(slower_ttft * slower_both * requests) AS slower_of_both,
+        sum(slower_both * requests) AS slower_of_both,
         sum(faster_ttft * requests) AS faster_of_ttft, sum(faster_tpot * requests) AS faster_of_tpot,
         sum(faster_whole * requests) AS faster_of_whole,
-        sum(faster_ttft * faster_both * requests) AS faster_of_both,
+        sum(faster_both * requests) AS faster_of_both,
         list_stddev_samp(list_value(
-            sum(in_ttft * in_both * requests_1), sum(in_ttft * in_both * requests_2),
-            sum(in_ttft * in_both * requests_3), sum(in_ttft * in_both * requests_4),
-            sum(in_ttft * in_both * requests_5)
+            sum(in_both * requests_1), sum(in_both * requests_2), sum(in_both * requests_3),
+            sum(in_both * requests_4), sum(in_both * requests_5)
         )) AS batch_sd
     FROM weighed
     GROUP BY load_id

@@ -40,7 +40,7 @@ counted AS (
     SELECT
         load_id, axis, scale, sum(requests * bin_share(ttft_place, ttft_bin)) AS of_ttft,
         sum(requests * bin_share(tpot_place, tpot_bin)) AS of_tpot,
-        sum(requests * bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin)) AS of_both
+        sum(requests * exact_share(bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin))) AS of_both
     FROM placed
     JOIN (
         SELECT load_id, ttft_bin, tpot_bin, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests FROM cell

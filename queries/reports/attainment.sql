@@ -80,8 +80,8 @@ counted AS (
         ladder, place, scale,
         sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(ttft_place, ttft_bin)) AS of_ttft,
         sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(tpot_place, tpot_bin)) AS of_tpot,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(ttft_place, ttft_bin)
-            * bin_share(tpot_place, tpot_bin)) AS of_both
+        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5)
+            * exact_share(bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin))) AS of_both
     FROM placed
     JOIN cell USING (load_id)
     GROUP BY ladder, place, scale
@@ -89,7 +89,7 @@ counted AS (
 tokens AS (
     SELECT
         load_id, scale,
-        sum(gaps * bin_share(bin_place(scale * getvariable('tbt_limit_ms') / step_factor), gap_bin)) / sum(gaps) AS of_tbt
+        sum(gaps * bin_share(exact_share(bin_place(scale * getvariable('tbt_limit_ms') / step_factor)), gap_bin)) / sum(gaps) AS of_tbt
     FROM (SELECT DISTINCT load_id, step_factor FROM loads) AS of_scope
     JOIN raw.load_token USING (load_id)
     CROSS JOIN scales

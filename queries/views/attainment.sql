@@ -39,10 +39,12 @@ evened AS (
     FROM parted
 ),
 weighed AS (
+    -- Shares of a bin in units of 2^-32: sums of requests by them are exact, in whatever order threads add.
     SELECT
         evened.load_id, evened.counted_requests,
-        greatest(least(ttft_place - ttft_bin, 1), 0) AS in_ttft, greatest(least(tpot_place - tpot_bin, 1), 0) AS in_tpot,
-        requests_1, requests_2, requests_3, requests_4, requests_5
+        round(greatest(least(ttft_place - ttft_bin, 1), 0) * 4294967296) / 4294967296 AS in_ttft,
+        round(greatest(least(tpot_place - tpot_bin, 1), 0) * 4294967296) / 4294967296 AS in_tpot,
+        round(in_ttft * in_tpot * 4294967296) / 4294967296 AS in_both, requests_1, requests_2, requests_3, requests_4, requests_5
     FROM evened
     LEFT JOIN raw.load_cell ON raw.load_cell.load_id = evened.load_id
 ),
@@ -52,9 +54,9 @@ counted AS (
         coalesce(sum(in_ttft * (requests_1 + requests_2 + requests_3 + requests_4 + requests_5)), 0) AS of_ttft,
         coalesce(sum(in_tpot * (requests_1 + requests_2 + requests_3 + requests_4 + requests_5)), 0) AS of_tpot,
         list_value(
-            coalesce(sum(in_ttft * in_tpot * requests_1), 0), coalesce(sum(in_ttft * in_tpot * requests_2), 0),
-            coalesce(sum(in_ttft * in_tpot * requests_3), 0), coalesce(sum(in_ttft * in_tpot * requests_4), 0),
-            coalesce(sum(in_ttft * in_tpot * requests_5), 0)
+            coalesce(sum(in_both * requests_1), 0), coalesce(sum(in_both * requests_2), 0),
+            coalesce(sum(in_both * requests_3), 0), coalesce(sum(in_both * requests_4), 0),
+            coalesce(sum(in_both * requests_5), 0)
         ) AS of_batches
     FROM weighed
     GROUP BY load_id
