@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from queries.learning import OwnPoints
 from store.location import StoreLocation
 from store.reading import read_transaction
 from store.schema import TABLES, scenario_tables
-from store.sealing import snapshot_directories
+from store.sealing import ranges_of, snapshot_directories
 from sweepdb.own_runs.kept_points import KeptPoints, KeyAndDevice, StatedModel
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 MOST_APART = 300  # points of a store; of more, runs of one setting are read as one
 MOST_READ = 100_000  # points of a store, the newest
-_ABOUT = f"SELECT DISTINCT m.key, d.name FROM {scenario_tables('m', 'd')} WHERE sc.id IN "  # noqa: S608  ours
+_ABOUT = (
+    f"SELECT DISTINCT m.key, d.name FROM {{ranges}} CROSS JOIN {scenario_tables('m', 'd')}"  # noqa: S608  ours
+    " WHERE sc.id BETWEEN r.lo AND r.hi"
+)
 _STATED = (
     f"SELECT DISTINCT model, device FROM {TABLES['measurement_facts'].name}"  # noqa: S608  ours
     " WHERE model IS NOT NULL AND device IS NOT NULL"
@@ -92,8 +96,8 @@ def _read(location: StoreLocation, scenarios: Collection[int], *, kept: bool) ->
 
 
 def _groups(transaction: ReadTransaction, scenarios: Collection[int], beside: KeptPoints) -> Iterable[StatedModel]:
-    ids = ", ".join(map(str, sorted(scenarios)))
-    about: set[KeyAndDevice] = set(transaction.rows(_About, f"{_ABOUT}({ids})"))
+    ids = json.dumps([(0, *one) for one in ranges_of(scenarios)])
+    about: set[KeyAndDevice] = set(transaction.rows(_About, _ABOUT.format(ranges=transaction.ranges), [ids]))
     names = beside.names(list(transaction.rows(StatedModel, _STATED))) if about else {}
     return [group for group, name in names.items() if name in about]
 
