@@ -56,6 +56,7 @@ class OwnPoint:
     repeats: int = 1  # runs whose mean it is
     prompts: Apart | None = None
     requests_per_s: float | None = None  # that arrive at one instance, whoever waits
+    of_bursts: bool = False  # TTFT teaches nothing: it is of prompts that came all at once
 
     @property
     def kind(self) -> Kind:

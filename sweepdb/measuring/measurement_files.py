@@ -209,15 +209,22 @@ def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
 
 def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
     """Reasons of the first points that differ, since names are matched for each."""
-    from sweepdb.own_runs import point_or_reason
+    from sweepdb.own_runs import OF_BURSTS, point_or_reason
 
     reasons: Counter[str] = Counter()
+    of_bursts = 0
     for one, points in found[:_LOOKED_AT]:
-        if one.metrics and isinstance(reason := point_or_reason(one), str):
-            reasons[reason] += points
-    count = sum(reasons.values())
-    points_correct = "1 point corrects" if count == 1 else f"{count} points correct"
-    return [f"{points_correct} no answers: {next(iter(reasons))}"] if reasons else []
+        taught = point_or_reason(one) if one.metrics else None
+        if isinstance(taught, str):
+            reasons[taught] += points
+        elif taught is not None and taught.of_bursts:
+            of_bursts += points
+    said = [f"{_correct(sum(reasons.values()))} no answers: {next(iter(reasons))}"] if reasons else []
+    return [*said, f"{_correct(of_bursts)} TPOT alone: {OF_BURSTS}"] if of_bursts else said
+
+
+def _correct(points: int) -> str:
+    return "1 point corrects" if points == 1 else f"{points} points correct"
 
 
 def _contradicts_itself(one: MeasurementRecord) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from evaluator.identity import model_record
 from evaluator.ledger import (
+    FEWEST_PROMPTS,
     OPEN_LOOP,
     Deployment,
     Unmatched,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Group = tuple[str, str, str, str, str, str]
 TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", "output_tokens_per_s")
+OF_BURSTS = f"users asked fewer than {FEWEST_PROMPTS} times each: their first prompts waited for one another"
 
 
 def group_of(one: Deployment) -> Group:
@@ -96,8 +98,15 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
         return _at_rate(record) if reason.rule == OPEN_LOOP else reason.rule
     if one.mode not in {"aggregated", APART} or one.batched or one.engine is None:
         return "not a closed loop of whole requests under an engine we know"
+    return _located(record, one)
+
+
+def _located(record: MeasurementRecord, one: Deployment) -> OwnPoint | str:
     measured = central_metrics(record.metrics)
-    taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
+    names = ("tpot_exclusive_ms",) if one.of_bursts else TAUGHT
+    taught = {name: measured[name] for name in names if measured.get(name, 0.0) > 0.0}
+    if one.of_bursts and (one.prefill_plan is not None or not taught):
+        return OF_BURSTS
     if one.prefill_plan is None:
         return _taught(record, one, taught)
     return _taught_apart(record, one, taught) if failure_of(record) is None else _failed_apart(record, one)
@@ -158,7 +167,7 @@ def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, floa
     )
     return OwnPoint(
         key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version,
+        version=record.engine_version, of_bursts=one.of_bursts,
     )  # fmt: skip
 
 
