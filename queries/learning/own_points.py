@@ -40,6 +40,7 @@ class Apart(NamedTuple):
     decoding: int  # instances that decode
     requests_per_s: float  # of all of them, as measured
     answer_ms: float  # from the first token to the last
+    prompts_per_user: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

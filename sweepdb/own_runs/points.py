@@ -103,16 +103,17 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
 
 def _located(record: MeasurementRecord, one: Deployment) -> OwnPoint | str:
     measured = central_metrics(record.metrics)
-    names = ("tpot_exclusive_ms",) if one.of_bursts else TAUGHT
-    taught = {name: measured[name] for name in names if measured.get(name, 0.0) > 0.0}
-    if one.of_bursts and (one.prefill_plan is not None or not taught):
-        return OF_BURSTS
+    taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
     if one.prefill_plan is None:
         return _taught(record, one, taught)
     return _taught_apart(record, one, taught) if failure_of(record) is None else _failed_apart(record, one)
 
 
-def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint:
+def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint | str:
+    if one.of_bursts:
+        taught = {name: value for name, value in taught.items() if name == "tpot_exclusive_ms"}
+        if not taught:
+            return OF_BURSTS
     return _point(record, one, taught, -(-one.users_of_replica // one.plan.pp))
 
 
@@ -128,7 +129,9 @@ def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[st
     rate = one.users / (ttft + answer)
     plan = one.plan
     size = max(1, round(rate * answer / (one.instances * plan.dp * plan.pp)))
-    prompts = Apart(plan_name(one.prefill_plan), one.prefill_instances, one.instances, 1000.0 * rate, answer)
+    prompts = Apart(
+        plan_name(one.prefill_plan), one.prefill_instances, one.instances, 1000.0 * rate, answer, one.prompts_per_user
+    )
     times = {"ttft_ms": ttft, "tpot_exclusive_ms": tpot}
     whole = replace(_point(record, one, times, size), prompts=prompts)
     return replace(whole, setting=whole.setting._replace(num_devices=float(plan.num_devices)))
@@ -167,7 +170,7 @@ def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, floa
     )
     return OwnPoint(
         key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version, of_bursts=one.of_bursts,
+        version=record.engine_version, of_bursts=one.of_bursts and one.prefill_plan is None,
     )  # fmt: skip
 
 
