@@ -14,6 +14,7 @@ from cli.output import check_format, pieces_of, say, tell, write_rows
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, StoreOption, output_path
 from cli.visible import is_quiet
 from store.errors import InputError
+from store.texts import counted
 from sweepdb.stores import is_standard_output, is_stream, parse_url
 
 
@@ -111,7 +112,7 @@ def _serving(
     for problem in kept.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points
-    say(f"{len(points.records)} of {kept.read} points of {points.engine} used")
+    say(f"{len(points.records)} of {counted(kept.read, 'point')} of {points.engine} used")
     for one in points.excluded:
         say(f"  {one.rows} left out: {one.rule}")
     say("; ".join(f"{name} {before:g} -> {after:g}" for name, before, after in kept.changes()))

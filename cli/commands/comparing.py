@@ -15,9 +15,10 @@ import typer
 
 from cli.commands.measured import say_problems
 from cli.output import FORMATS, check_format, say, write_rows, write_text
-from cli.render.rows import counted, markdown_lines, table_lines
+from cli.render.rows import markdown_lines, table_lines
 from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError, Worsened
+from store.texts import counted
 
 if TYPE_CHECKING:
     from sweepdb.measuring import Change, Kept, Regression, Side, Validation
@@ -270,6 +271,7 @@ def _say_kept(kept: Kept, own_engine: bool) -> None:
         say("predicted with an engine of your own: nothing was stored")
         return
     say(
-        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new);"
+        f"{counted(kept.errors, 'error')} stored, of {counted(kept.scenarios, 'scenario')}"
+        f" ({counted(kept.probes, 'probe')} new);"
         " next: sweepdb sql 'FROM validation LIMIT 10'"
     )

@@ -10,9 +10,9 @@ import typer
 
 from cli.derived import as_typed, with_parameters
 from cli.output import check_format, say, tell, write_rows, write_text
-from cli.render.rows import counted
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, OutputOption, StoreOption, output_path
 from store.errors import InputError, StoreError
+from store.texts import counted
 from sweepdb.planning import profile_options
 from sweepdb.stores import is_standard_output, is_stream
 
@@ -95,8 +95,8 @@ def check(
 def _beside(report: CheckReport) -> Iterator[str]:
     if report.orphans:
         yield (
-            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0]} first: nothing reads"
-            " them, and `sweepdb db compact` removes them after a day"
+            f"{counted(len(report.orphans), 'file')} of workers that were stopped, {report.orphans[0]} first: nothing"
+            " reads them, and `sweepdb db compact` removes them after a day"
         )
     if report.unknown:
         yield (
@@ -148,8 +148,8 @@ def compact(
         say("nothing to compact: no worker wrote parts to this store, which keeps its rows itself")
         return 0
     say(
-        f"{done.parts_before:,} parts before, {done.parts:,} after; {done.probes_rewritten:,} probes written anew,"
-        f" {done.files_removed:,} files removed"
+        f"{done.parts_before:,} parts before, {done.parts:,} after; {counted(done.probes_rewritten, 'probe')} written"
+        f" anew, {counted(done.files_removed, 'file')} removed"
     )
     if thin:
         thinned = thin_parts(location)
@@ -177,7 +177,7 @@ def adopt(
     if done.noted:
         say(f"{done.noted:,} files have other times than were known; each is what was registered")
     if done.copied:
-        say(f"{done.copied:,} files copied, {done.bytes:,} bytes")
+        say(f"{counted(done.copied, 'file')} copied, {done.bytes:,} bytes")
     for folder in done.taken:
         say(f"{folder} belongs to {location.display} now")
     if not (done.copied or done.taken):
@@ -194,7 +194,7 @@ def seal_store(store: StoreOption = None) -> int:
     for part in report.rejected:
         say(f"not used, written anew: {part.path.name}: {part.reason}")
     say(
-        f"{report.probes_sealed:,} probes sealed in {report.parts_written} new parts;"
+        f"{counted(report.probes_sealed, 'probe')} sealed in {counted(report.parts_written, 'new part')};"
         f" {report.probes:,} in {report.parts} parts, {report.bytes:,} bytes, in {report.directory}"
     )
     return 0

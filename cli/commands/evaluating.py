@@ -23,6 +23,7 @@ from cli.shared_options import (
     output_path,
 )
 from store.errors import EvaluationError, InputError
+from store.texts import counted
 from sweepdb.evaluating import options_by_keyword, options_of
 from sweepdb.stores import is_standard_output, is_stream, parse_url
 
@@ -133,7 +134,10 @@ def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> 
     if format_ == "json":
         write_rows(list(asdict(counts)), [list(asdict(counts).values())], "json")
     else:
-        tell(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
+        tell(
+            f"{counted(counts.scenarios, 'scenario')} ({counts.illegal} illegal),"
+            f" {counted(counts.probes, 'probe')}; nothing was stored"
+        )
         shown = counts.reasons[:_REASONS]
         for reason in shown:
             tell(as_typed(f"  illegal: {reason}"))
@@ -168,14 +172,14 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
 
 
 def _say_report(item: SweepReport) -> None:
-    parts = [f"{item.probes_stored:,} probes stored"]
+    parts = [f"{counted(item.probes_stored, 'probe')} stored"]
     if item.probes_known:
         parts.append(f"{item.probes_known:,} already there")
     if item.loads_stored:
-        parts.append(f"{item.loads_stored:,} loads stored")
+        parts.append(f"{counted(item.loads_stored, 'load')} stored")
     if item.loads_known:
-        parts.append(f"{item.loads_known:,} loads already there")
-    say(f"sweep {item.sweep}: {item.scenarios} scenarios, {', '.join(parts)}")
+        parts.append(f"{counted(item.loads_known, 'load')} already there")
+    say(f"sweep {item.sweep}: {counted(item.scenarios, 'scenario')}, {', '.join(parts)}")
     if item.side_faults:
         say(
             f"note: {item.side_faults} groups of scenarios were evaluated one by one, which takes longer and changes no"

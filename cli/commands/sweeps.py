@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.output import check_format, say, write_rows, write_text
-from cli.render.rows import counted, table_lines
+from cli.render.rows import table_lines
 from cli.shared_options import FormatOption, OutputOption, StoreOption
+from store.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -26,6 +26,7 @@ from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import Moment, StoreLocation
 from store.reading import duckdb, read_measured, read_moment, read_store_id
+from store.texts import counted
 from store.whole_files import written_whole
 
 
@@ -267,7 +268,7 @@ def _as_then(path: Path, answer: Answer, document: Mapping[str, Any], others: Co
 def _verified(
     document: Mapping[str, Any], answer: Answer, kept: KeptAnswer | None, public_file: Path | None
 ) -> Iterator[str]:
-    rows = "1 row" if len(answer.rows) == 1 else f"{len(answer.rows):,} rows"
+    rows = counted(len(answer.rows), "row")
     yield f"verified: {rows}, {answer.probes_considered:,} {answer.counts} looked at, hash {document['sha256'][:12]}"
     if kept is not None:
         yield f"{kept.path} is the answer"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queries.pairs import rate_spans
+from store.texts import counted
 from sweepdb.planning import short_plan
 from sweepdb.reporting.page_text import amount, listed, paragraph
 
@@ -92,9 +93,9 @@ def _limits(answer: Answer) -> str:
     limits, pairs = answer.question.limits, answer.question.pairs
     told = [*limits.told(), *limits.surely, f"{limits.reserved_gib:g} GiB of each device kept free"]
     if pairs.num_devices is not None:
-        told.append(f"{pairs.num_devices} devices")
+        told.append(counted(pairs.num_devices, "device"))
     if pairs.target_qps is not None:
         told.append(f"{pairs.target_qps:g} requests/s to carry")
     if pairs.target_users is not None:
-        told.append(f"{pairs.target_users:g} users at once")
+        told.append(f"{counted(pairs.target_users, 'user')} at once")
     return f"Asked: {', '.join(told)}."

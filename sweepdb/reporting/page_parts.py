@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from queries.errors import METRIC_NAMES, WHOSE
 from queries.pairs import rate_error, rate_spans
-from store.texts import Html, element, html_of
+from store.texts import Html, counted, element, html_of
 from sweepdb.planning import deployment_label, readable_row
 from sweepdb.reporting.page_answer import answer_part, words_part
 from sweepdb.reporting.page_text import amount, cell_text, listed, paragraph, preformatted, table_text
@@ -252,7 +252,9 @@ def _assumed(answer: Answer, decision: Contents, spoken: Callable[[str], str]) -
         f"Rules: TPOT {answer.tpot}, prefill rate {rules.prefill_qps}, decode rate {rules.decode_qps}, throughput"
         f" {rules.throughput}, KV charge {rules.kv_charge}."
     )
-    looked_at = f"{answer.probes_considered:,} stored {answer.counts} of {answer.scenarios_considered} scenarios"
+    looked_at = (
+        f"{answer.probes_considered:,} stored {answer.counts} of {counted(answer.scenarios_considered, 'scenario')}"
+    )
     yield listed(
         dict.fromkeys(
             [
