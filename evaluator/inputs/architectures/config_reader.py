@@ -166,7 +166,7 @@ def require_gated(reader: ConfigReader) -> None:
     """Gated activations have three matrices."""
     activation = reader.word("hidden_act", "silu")
     if activation not in _GATED_ACTIVATIONS:
-        raise reader.refuse(f"activation {shortened(activation)}")
+        raise reader.refuse(f"hidden_act {shortened(activation)}")
 
 
 def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record

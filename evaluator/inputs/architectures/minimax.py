@@ -46,7 +46,7 @@ def _minimax_m2(reader: ConfigReader) -> ModelSpec:
 def _minimax_m3(reader: ConfigReader) -> ModelSpec:
     """MiniMax-M3: blocks are chosen for each group of heads."""
     if (said := reader.word("hidden_act", "swigluoai")) not in {"swigluoai", "silu"}:
-        raise reader.refuse(f"activation {shortened(said)}")
+        raise reader.refuse(f"hidden_act {shortened(said)}")
     if reader.flag("attention_output_gate"):
         raise reader.refuse("attention with a gate (attention_output_gate)")
     # Scales of gates and norms; modules that the published weights do not hold; widths said twice.

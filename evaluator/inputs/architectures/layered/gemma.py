@@ -61,7 +61,7 @@ def _gemma4(reader: ConfigReader) -> ModelSpec:
 def _require_plain(reader: ConfigReader) -> None:
     said = reader.word("hidden_activation", "gelu_pytorch_tanh")
     if said != "gelu_pytorch_tanh" or reader.word("hidden_act", said) not in {said, "gelu_pytorch_tanh"}:
-        raise reader.refuse(f"activation {shortened(said)}")
+        raise reader.refuse(f"hidden_activation {shortened(said)}")
     if reader.flag("attention_bias"):
         raise reader.refuse("gemma with biases (attention_bias)")
     if reader.value("use_bidirectional_attention") is True:

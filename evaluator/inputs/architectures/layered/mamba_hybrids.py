@@ -27,7 +27,7 @@ def _nemotron_h(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse(f"states in {shortened(kept)} (mamba_ssm_cache_dtype)")
     for name, usual in (("mlp_hidden_act", "relu2"), ("mamba_hidden_act", "silu")):
         if (said := reader.word(name, usual)) != usual:
-            raise reader.refuse(f"activation {shortened(said)} ({name})")
+            raise reader.refuse(f"{name} {shortened(said)}")
     # Bounds of rates, what training scales, how a program runs it, and which of equal experts are chosen. The expansion
     # is heads by their size; positions are turned nowhere.
     reader.ignore(
