@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from store.texts import escaped
-from sweepdb.launching.benchmark_script import BENCH, LADDER
+from sweepdb.launching.benchmark_script import BENCH, LADDER, filled_file
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED
 from sweepdb.launching.manifests import graph_name
 from sweepdb.launching.server_command import ENGINE_NAMES, PRODUCTION, ServerCommand
 from sweepdb.launching.several_servers import START
 
-_REPRODUCES = """\
-These flags reproduce the row, so that a benchmark can be compared with it: no more requests at once than it has, none
-longer, memory for no more, and prompts that are not cached unless the row caches them."""
 _LADDER = f"""
    {LADDER} does so for each number of users that a decision wants."""
 _TO_SERVE = """\
@@ -34,25 +31,17 @@ def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str])
     title = (
         f"{escaped(first.instance.model_name)} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}"
     )
-    return f"""# {title}
-
-| role | instances | device | devices each | row |
-|---|---|---|---|---|
-{rows}
-
-1. Read not_set.txt: what the prediction assumes and no flag says.
-2. Start the instances: {_started(target, commands, files)}.
-3. {BENCH} measures the row's own requests at BASE_URL and prints the commands that bring the result back.\
-{_LADDER if LADDER in files else ""}
-4. Compare with {EXPECTED}: under {DEPLOYMENT} what the client should see, means over requests of its mean
-   lengths; under roles each row as it is stored, for the lengths named; and how far such were off.
-
-{_REPRODUCES}
-{_TO_SERVE if target == "shell" else _TO_SERVE_ELSEWHERE}
-
-A server that runs out of memory while it starts has CUDA graphs larger than what was left free: lower its share by a
-hundredth.
-"""
+    return filled_file(
+        "readme.txt",
+        title=title,
+        rows=rows,
+        started=_started(target, commands, files),
+        bench=BENCH,
+        ladder=_LADDER if LADDER in files else "",
+        expected=EXPECTED,
+        deployment=DEPLOYMENT,
+        serve=_TO_SERVE if target == "shell" else _TO_SERVE_ELSEWHERE,
+    )
 
 
 def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
