@@ -5,18 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import log2
-from evaluator.calibration.forms.base import (
-    CACHED,
-    Array,
-    DeviceFigures,
-    Form,
-    Inputs,
-    Parameter,
-    Parts,
-    Values,
-    memory_seconds,
-    p_norm,
-)
+from evaluator.calibration.forms.base import Array, DeviceFigures, Inputs, Parts, Values, memory_seconds, p_norm
 from evaluator.calibration.forms.matmul import tile_seconds
 
 TILES = ((16, 64), (16, 128), (32, 128), (64, 128), (128, 128), (128, 256))
@@ -50,7 +39,7 @@ def _grouped(
     return p_norm(np.minimum.reduce(seconds), memory, values["overlap"])
 
 
-def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def expert_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     ranks = np.maximum(np.asarray(x["expert_ranks"], float), 1.0)
     imbalance = np.where(np.asarray(x["skewed"]) > 0, 1 + values["imbalance"] * log2(ranks), 1.0)
     limit = np.maximum(np.asarray(x["most_rows"], float), 1.0)
@@ -69,37 +58,3 @@ def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     shuffle = activations / (figures.memory_bytes_per_s * values["shuffle_efficiency"])
     overhead = values["fixed_us"] + values["expert_us"] * np.asarray(x["local_experts"], float) + 0 * rows
     return Parts(overhead=overhead * 1e-6, compute=compute_up + compute_down, memory=memory_up + memory_down + shuffle)
-
-
-EXPERTS = Form(
-    name="experts",
-    inputs=(
-        "tokens",
-        "rows",
-        "most_rows",
-        "touched",
-        "local_experts",
-        "expert_ranks",
-        "hidden",
-        "inner",
-        "up_matrices",
-        "weight_bytes",
-        "peak_flops_per_s",
-        "skewed",
-    ),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(20.0, 15.0, 22.0), low=1.0, high=120.0),
-        Parameter(name="compute_efficiency", unit="1", starts=(0.7, 0.5, 0.95), low=0.05, high=1.0),
-        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.9, 0.95), low=0.05, high=1.0),
-        CACHED,
-        Parameter(name="overlap", unit="1", starts=(3.0, 2.0, 1.4), low=0.7, high=12.0),
-        Parameter(name="tile_traffic", unit="1", starts=(0.3, 0.1, 3.0), low=1e-3, high=5.0),
-        Parameter(name="prologue", unit="inner elements", starts=(100.0, 500.0, 300.0), low=1.0, high=1e4),
-        Parameter(name="element_ns", unit="ns an inner element", starts=(0.01, 0.5, 0.01), low=1e-4, high=10.0),
-        Parameter(name="shuffle_efficiency", unit="1", starts=(0.4, 0.2, 0.75), low=0.02, high=1.2),
-        Parameter(name="expert_us", unit="us a local expert", starts=(0.05, 0.01, 0.02), low=1e-3, high=3.0),
-        Parameter(name="foreign_share", unit="1", starts=(1e-3, 0.1, 0.005), low=1e-5, high=1.0),
-        Parameter(name="imbalance", unit="a doubling of expert ranks", starts=(0.3, 0.05, 0.1), low=1e-3, high=10.0),
-    ),
-    parts=_parts,
-)

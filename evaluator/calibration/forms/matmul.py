@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evaluator.calibration.forms.base import (
-    CACHED,
-    Array,
-    DeviceFigures,
-    Form,
-    Inputs,
-    Parameter,
-    Parts,
-    Values,
-    memory_seconds,
-    p_norm,
-)
+from evaluator.calibration.forms.base import Array, DeviceFigures, Inputs, Parts, Values, memory_seconds, p_norm
 
 TILES = ((64, 16), (64, 32), (64, 64), (64, 128), (128, 128), (128, 256))  # rows x columns of the output
 SMALL_TILES = ((1, 64), (4, 64), (16, 64))  # of devices whose matrix unit works on single rows (CPUs)
@@ -77,7 +66,7 @@ def _compute(values: Values, x: Inputs, figures: DeviceFigures, peak: Array) -> 
     return np.asarray(fastest, dtype=np.float64)
 
 
-def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def matmul_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
     count = x.get("count", 1.0)
     weight_bytes, activation_bytes = x["weight_bytes"], x["activation_bytes"]
@@ -91,24 +80,3 @@ def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     return Parts(
         overhead=np.full(np.shape(memory), values["fixed_us"] * 1e-6), compute=compute, memory=memory + quantise
     )
-
-
-MATMUL = Form(
-    name="matmul",
-    inputs=("m", "n", "k", "weight_bytes", "activation_bytes", "peak_flops_per_s", "quantises"),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(3.0, 3.0, 5.0), low=0.1, high=40.0),
-        Parameter(name="compute_efficiency", unit="1", starts=(0.8, 0.8, 0.7), low=0.05, high=1.0),
-        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.8, 0.6), low=0.05, high=1.0),
-        CACHED,
-        Parameter(name="overlap", unit="1", starts=(3.0, 3.0, 2.0), low=1.0, high=12.0),
-        Parameter(name="least_rows", unit="rows of the smallest tile", choices=(64.0, 1.0)),
-        Parameter(name="tile_traffic", unit="1", starts=(0.1, 0.4, 0.3), low=1e-3, high=4.0),
-        Parameter(name="prologue", unit="inner elements", starts=(50.0, 10.0, 200.0), low=1.0, high=1e4),
-        Parameter(name="element_ns", unit="ns an inner element", starts=(0.01, 0.1, 1.0), low=1e-4, high=10.0),
-        Parameter(name="split_us", unit="us", starts=(1.0, 3.0, 3.0), low=0.05, high=30.0),
-        Parameter(name="split_bandwidth", unit="of memory bandwidth", starts=(1.0, 10.0, 1.0), low=0.02, high=50.0),
-        Parameter(name="quantise_efficiency", unit="1", starts=(0.3, 0.3, 0.3), low=0.02, high=1.0),
-    ),
-    parts=_parts,
-)
