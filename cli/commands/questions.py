@@ -311,7 +311,7 @@ def verify(
     answer: Annotated[Path | None, typer.Argument(help="the answer, kept with query --output")] = None,
     signed_by: Annotated[Path | None, typer.Option(help="the public key (PEM) it must be signed for")] = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Ask a proof's question again, of the rows in a store's database, and name the first thing that differs."""
     from sweepdb.asking import KeptAnswer, verify_proof
     from sweepdb.own_runs import read_own_points
@@ -323,4 +323,3 @@ def verify(
     kept = None if answer is None else KeptAnswer(answer, written_for(location))
     outcome = verify_proof(proof, location, kept=kept, public_file=signed_by, own_points=read_own_points, named=SERVERS)
     say(as_typed(outcome))
-    return 0
