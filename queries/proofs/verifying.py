@@ -19,8 +19,18 @@ from queries.judging.first_tokens import TtftInterval
 from queries.learning.own_points import OwnPoints, PointReader, no_points
 from queries.measured_rows import AS_STATED, ServerNamer
 from queries.proofs.answer_files import KeptAnswer, compare_answer
-from queries.proofs.canonical import first_difference, plain, spelled
-from queries.proofs.document import NOT_ONE, Circumstances, LookedAt, document_of, question_from, read_proof, sealed
+from queries.proofs.document import (
+    NOT_ONE,
+    Circumstances,
+    LookedAt,
+    document_of,
+    first_difference,
+    plain,
+    question_from,
+    read_proof,
+    sealed,
+    spelled,
+)
 from queries.proofs.looked_at import check_scope_elsewhere, check_scope_here, check_stored, more_today, scope_of
 from queries.proofs.scope_rows import digests_of_scope, require_whole_snapshots
 from queries.session import Pinned, Session

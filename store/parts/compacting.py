@@ -1,6 +1,7 @@
 """Rewrites parts so that what is asked about together lies together: by model, workload and phase, 1.5 M rows a file.
 
-A reader keeps the files that it has opened; files that were replaced, or left by stopped workers, go later."""
+A reader keeps the files that it has opened; files that were replaced, or left by stopped workers, go later.
+A row whose file belongs to another database is forgotten, and its file stays."""
 
 from __future__ import annotations
 

@@ -29,8 +29,17 @@ from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, Wh
 from sweepdb.launching.flags_of_rows import command_of, production
 from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
 from sweepdb.launching.server_command import ENGINE_NAMES, ENGINES, PRODUCTION, TARGETS, Files, Role, ServerCommand
-from sweepdb.launching.several_servers import START, on_a_host, pair_start, start_files
-from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts, scripts_of
+from sweepdb.launching.shell_target import (
+    SCRIPT,
+    START,
+    encoder_scripts,
+    on_a_host,
+    pair_start,
+    router_files,
+    scripts,
+    scripts_of,
+    start_files,
+)
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.sessions import open_session
 

@@ -1,4 +1,4 @@
-"""Scopes that a page can choose, and everything of their answers but rows."""
+"""Scopes that a page can choose, everything of their answers but rows, and tables that reports read."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from store.schema import Phase
 from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.sessions import open_session
 from sweepdb.watching.curves import TIMES, TIMES_OF, Arrivals, Curve
-from sweepdb.watching.earlier import earlier_seen
 from sweepdb.watching.engines import Reading
 from sweepdb.watching.judging import (
     LOADS,
@@ -33,6 +32,7 @@ from sweepdb.watching.judging import (
     said_of,
     within_limits,
 )
+from sweepdb.watching.keeping import earlier_seen
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_by_side
 from sweepdb.watching.planned import Planned, server_at, server_plan, watched_server
