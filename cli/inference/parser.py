@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,44 +20,15 @@ class Refused:
 
     why: str
     instead: str
-    harmless: tuple[str, ...] = ()
-    takes: str | None = "*"  # how many values, None for a flag
+    harmless: tuple[str, ...]
+    takes: str | None  # how many values, None for a flag
 
 
-_PICTURES = Refused("pictures are not evaluated here", "sweepdb evaluate --images N --image-size WIDTHxHEIGHT does")
-REFUSED = {
-    "--dcp-sizes": Refused(
-        "decode context parallelism is not evaluated", "search --tp-sizes and --ep-sizes instead", ("1",)
-    ),
-    "--performance-model": Refused(
-        "only the analytic one is evaluated here",
-        "for measured kernels, sweepdb evaluate takes a device with measurements",
-        ("analytic",),
-    ),
-    "--compilation-config": Refused(
-        "the fused graph has no passes to choose from",
-        "--compile evaluates it, without it the graph is eager",
-        takes="+",
-    ),
-    "--speculative-method": Refused(
-        "drafts come from MTP modules", "give --num-mtp-tokens and --mtp-acceptance-rate instead"
-    ),
-    "--image-batch-size": _PICTURES,
-    "--image-height": _PICTURES,
-    "--image-width": _PICTURES,
-    "--enable-shared-expert-tp": Refused(
-        "shared experts run on each rank's own tokens",
-        "leave it out, rows of split ones are not told apart",
-        takes=None,
-    ),
-    "--word-embedding-tp": Refused("every rank holds the whole embedding", "leave it out"),
-    "--chrome-trace-file": Refused(
-        "no trace is written", "sweepdb explain lists the operators of a stored row with their times"
-    ),
-    "--concurrency-search-strategy": Refused(
-        "the search doubles and bisects", "leave it out or give exponential", ("exponential",)
-    ),
-}  # fmt: skip
+with Path(__file__).with_name("refused.csv").open(encoding="utf-8", newline="") as _file:
+    REFUSED = {
+        line["option"]: Refused(line["why"], line["instead"], tuple(line["harmless"].split()), line["takes"] or None)
+        for line in csv.DictReader(_file)
+    }
 
 
 def add_todays_options(parser: argparse.ArgumentParser) -> None:
