@@ -8,7 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.placing.claims import Claim, NotOwned, Ownership, owner_note, parts_elsewhere, parts_not_owned
-    from store.placing.folders import AT_THE_ROOT, LEFT_S, found_shelf, home_of, made, made_root, parts_root, shelf_at
+    from store.placing.folders import AT_THE_ROOT, LEFT_S, found_shelf, home_of, made, made_root, shelf_at
     from store.placing.places import (
         FileState,
         PartRow,

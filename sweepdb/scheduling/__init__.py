@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.scheduling.day_schedule import USUAL, Candidate, DaySchedule
+    from sweepdb.scheduling.day_schedule import USUAL, DaySchedule
     from sweepdb.scheduling.pools import PoolSchedule, schedule_pool
     from sweepdb.scheduling.scheduled import schedule
 
