@@ -51,7 +51,7 @@ def calibrate(  # noqa: PLR0917  one parameter an option
     ] = None,
     format_: FormatOption = "table",
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Fit a device's profile to measured kernels, or an engine's to measured serving.
 
     Says how well the profile predicts what it was not fitted to."""
@@ -76,7 +76,7 @@ def _device(
     *,
     format_: str,
     store: str | None,
-) -> int:
+) -> None:
     import sweepdb
     from sweepdb.measuring import KERNEL_COLUMNS
 
@@ -93,7 +93,6 @@ def _device(
     say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
     if not is_stream(output):
         say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
-    return 0
 
 
 def _serving(
@@ -104,7 +103,7 @@ def _serving(
     *,
     format_: str,
     store: str | None,
-) -> int:
+) -> None:
     from sweepdb.measuring import ENGINE_COLUMNS, fit_serving
 
     kept = fit_serving(engine, measurements, profile, store, only=only)
@@ -120,7 +119,6 @@ def _serving(
     say(f"{kept.output} written; version {kept.version} of {kept.fit.profile.name} is stored as {kept.label}")
     if not is_stream(kept.output):
         say(as_typed(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}"))
-    return 0
 
 
 def _show(columns: Sequence[str], rows: list[list[object]], format_: str, profile: Path) -> None:

@@ -89,13 +89,12 @@ def evaluate(
 def worker(
     scheduler: Annotated[str, typer.Argument(help="HOST:PORT of a Dask scheduler")],
     count: Annotated[int, typer.Option("--count", min=1, help="worker processes of this machine")] = 1,
-) -> int:
+) -> None:
     """Evaluate shards of sweeps for a Dask scheduler, until it ends."""
     from sweepdb.working import parse_workers, serve_worker
 
     parse_workers(f"dask://{scheduler}")
     serve_worker(scheduler, count=count)
-    return 0
 
 
 def _write_schema() -> int:
@@ -246,7 +245,7 @@ def launch(  # noqa: PLR0917  one parameter an option
     target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d, kserve or dynamo")] = "shell",
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Write what starts a stored row as it was evaluated: scripts, settings, manifests, a benchmark, expectations."""
     from sweepdb.launching import write_launch
 
@@ -266,4 +265,3 @@ def launch(  # noqa: PLR0917  one parameter an option
         write_text(f"{name if is_stream(output) else output / name}\n" for name in found.files)
     for line in found.not_set:
         say(as_typed(f"not set: {line}"))
-    return 0

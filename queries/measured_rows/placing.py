@@ -17,7 +17,6 @@ from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
 from queries.measured_rows.kept_settings import KeptSettings
-from queries.measured_rows.near_lengths import runs_meet
 from queries.measured_rows.predicted import groups_of, subjects_of
 from queries.measured_rows.relation import (
     RELATIONS,
@@ -27,6 +26,7 @@ from queries.measured_rows.relation import (
     make_base,
     make_rows,
     read_ladders,
+    runs_meet,
 )
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of

@@ -18,7 +18,6 @@ from store.texts import counted
 from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.sessions import open_session
 from sweepdb.watching.curves import TIMES, TIMES_OF, Arrivals, Curve
-from sweepdb.watching.earlier import earlier_seen
 from sweepdb.watching.engines import Reading
 from sweepdb.watching.judging import (
     LOADS,
@@ -34,6 +33,7 @@ from sweepdb.watching.judging import (
     said_of,
     within_limits,
 )
+from sweepdb.watching.keeping import earlier_seen
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_by_side
 from sweepdb.watching.planned import Planned, server_at, server_plan, watched_server
