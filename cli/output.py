@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
-from cli.render.rows import counted, rendered
+from cli.render.rows import rendered
 from cli.visible import is_quiet, visible
 from store.errors import InputError, SweepdbError
+from store.texts import counted
 from sweepdb.stores import in_memory, is_device, is_standard_output, unwritable, written_whole
 
 if TYPE_CHECKING:

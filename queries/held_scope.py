@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from queries.asking.library import names_below, report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
-from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED
-from queries.judging.verdicts import read_with_confidence
+from queries.judging.verdicts import KnownSubjects, read_with_confidence
 from queries.learning.own_points import PointReader
 from queries.learning.session_runs import SessionRuns
 from queries.measured_rows import (

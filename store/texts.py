@@ -32,6 +32,11 @@ _HINT = (
 _SHOWN = 40
 
 
+def counted(number: float, name: str) -> str:
+    """`1 sweep`, `2,230 probes`."""
+    return f"{number:,.0f} {name}{'' if number == 1 else 's'}"
+
+
 def checked_name(name: str, what: str, *, longest: int = LONGEST_NAME) -> str:
     """One line that readers see as it is stored. `what` begins the error."""
     return _checked(name, what, _IN_NAMES, longest)

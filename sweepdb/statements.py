@@ -12,6 +12,7 @@ from queries.asking import Framed
 from queries.sandbox import StatementLimits, run_sql
 from store.errors import InputError
 from store.location import StoreLocation
+from store.texts import counted
 from store.whole_files import unwritable, written_whole
 
 _MOST = 1e6
@@ -27,7 +28,7 @@ class SqlRows(Framed):
     def __repr__(self) -> str:
         """How many rows there are; `df()` and `dicts()` have them."""
         names = ", ".join(self.columns[:5]) + (" ..." if len(self.columns) > 5 else "")
-        return f"<SqlRows: {len(self.rows):,} row{'' if len(self.rows) == 1 else 's'} of {names}>"
+        return f"<SqlRows: {counted(len(self.rows), 'row')} of {names}>"
 
 
 def statement_limits(

@@ -47,8 +47,7 @@ from evaluator.ledger import report_of
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.building import TTFT, Item, moment, record
 from queries.bundles import Bundle
-from queries.proofs.canonical import spelled
-from queries.proofs.document import read_proof, sealed
+from queries.proofs.document import read_proof, sealed, spelled
 from queries.proofs.verifying import proven
 from store.placing import whole_digest
 from store.sealing.snapshots import read_manifest
@@ -59,7 +58,7 @@ from sweepdb.measuring.log_scoring import conforming
 from sweepdb.prices import read_prices
 from sweepdb.sharing.adding import block_record
 from sweepdb.sharing.identities import engines_of, refuse_forged
-from sweepdb.watching.earlier import earlier_seen
+from sweepdb.watching.keeping import earlier_seen
 from sweepdb.watching.pages import readings_by_side
 from sweepdb.watching.windows import seen_over
 

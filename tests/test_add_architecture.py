@@ -16,17 +16,17 @@ READER = '''"""Models of Mine: Llama's shape with biases, whose parts of a layer
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, model_spec, require_gated
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec
 
 
 def _mine(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     reader.ignore("colour")
-    attention = grouped_queries(reader, qkv_bias=reader.flag("biased"))
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    attention = reader.grouped_queries(qkv_bias=reader.flag("biased"))
+    mlp = reader.dense()
     layers = LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=mlp, parallel_mlp=True)
-    return model_spec(reader, [layers])
+    return reader.model_spec([layers])
 
 
 READERS = {"mine": _mine}

@@ -14,7 +14,7 @@ from conftest_cli import sweepdb
 from queries.thinned import RULES
 
 ROOT = Path(__file__).parents[1]
-LIMITS, DERIVED = "queries/asking/limits.py", "store/schema/probe_columns.py"
+LIMITS, DERIVED = "queries/asking/limits.py", "store/schema/derived_columns.csv"
 BETWEEN_TOKENS = """    tbt_p99_ms: float | None = _limit(
         "most ms between two tokens, for 99 % of them",
         Limit(
@@ -35,14 +35,11 @@ ENERGY = """    joules_per_token: float | None = _limit(
     )
 """
 # Watts of each device are no number of a probe: the copy takes 700 for all.
-JOULES = """    _derived(
-        "joules_per_token",
-        "J",
-        "energy of the devices for an output token; NULL for prefill",
-        decode="700.0 * num_devices / nullif({decoded_per_s}, 0)",
-        aggregated="700.0 * num_devices / nullif({finished_per_s} * output_length, 0)",
-    ),
-"""
+JOULES = (
+    "joules_per_token,double,J,energy of the devices for an output token; NULL for prefill,,,,,"
+    '"700.0 * num_devices / nullif({decoded_per_s}, 0)",'
+    '"700.0 * num_devices / nullif({finished_per_s} * output_length, 0)"\n'
+)
 ROW = "    reserved_gib: float"  # what stands behind it
 PROGRAM = """
 import asyncio, json, sys
@@ -175,7 +172,7 @@ def test_a_limit_on_a_stored_column_is_one_row(copy, url):
 def test_a_limit_on_what_nothing_stores_is_a_row_and_a_derived_column(copy, url):
     folder, edit, edited = copy
     edit(LIMITS, ROW, ENERGY)
-    edit(DERIVED, '    _derived(\n        "input_length_bias"', JOULES)
+    edit(DERIVED, "input_length_bias", JOULES)
     assert edited == {LIMITS, DERIVED}
     found = asked(folder, url, "energy_limits", "energy", "joules_per_token", "3.3")
     follows(found, "energy", "energy_limits", "energy <= 1e-06 J")

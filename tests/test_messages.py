@@ -16,7 +16,7 @@ OTHERS = {  # flags of other programs
     f"sweepdb/launching/{name}.py"
     for name in (
         "benchmark_script", "dynamo_target", "flags_of_rows", "manifests", "reading/command_lines", "reading/deployment_files",
-        "reading/dynamo", "several_servers", "sglang_flags", "shell_target", "trtllm_config", "vllm_flags",
+        "reading/dynamo", "sglang_flags", "shell_target", "trtllm_config", "vllm_flags",
     )
 } | {"evaluator/ledger/readers/beside.py", "evaluator/ledger/readers/clients/benchmark_report.py",
      "evaluator/ledger/writers/report_writer.py"}  # fmt: skip

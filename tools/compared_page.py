@@ -1,20 +1,24 @@
 """Sets ours beside other programs, a table for each set of points.
 
 `python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` also writes the table of
-others' servers in the last two. The first file has the peer's predictions, the second others' servers; published
-figures are in tools/published_errors.csv."""
+others' servers in the last two. The first file has the peer's predictions, the second others' servers; points.csv
+beside it says how they were asked. Published figures are in tools/published_errors.csv."""
 
 from __future__ import annotations
 
 import csv
+import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from evaluator.ledger import Exclusion, Figures, read_measurements
+from evaluator.ledger import KNOWLEDGE, Exclusion, Figures, circumstances_of, read_measurements
+from evaluator.ledger.readers.building import kept
 from queries.errors import ENGINE, OTHERS, SPREADS, Spread
 from queries.errors.spreads import read_spreads
+from store.records import MeasurementRecord
 from sweepdb.measuring.validating import Validation, compare
 
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
@@ -26,6 +30,7 @@ Figures of different sets of points cannot be compared. So each set has a table 
 how much of it is covered. Errors are |predicted - measured| / measured in percent: median/mean/90th percentile. The
 bias is the median signed error.
 """
+_FROM_ONE = "lengths uniform from 1 to twice the mean"  # of a client, in points.csv
 _SHOWN = ("tpot", "ttft", "output_tokens_per_s")
 _STATED = {"tpot": "tpot_exclusive_ms", "ttft": "ttft_ms", "output_tokens_per_s": "output_tokens_per_s"}
 _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
@@ -61,12 +66,14 @@ def _of_others(found: Validation) -> Iterator[str]:
     yield "  The devices MI300X and Ascend 910B were fitted to some."
     yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
     yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
-    yield "* No other program's prediction of these rows is published.\n"
-    yield "| metric | rows | ours | bias |\n|---|---|---|---|"
+    yield "* No other program's prediction of these rows is published."
+    yield "* Asked as they were: with the run's number of requests, and from where its client drew lengths, where a"
+    yield "  source says so. Many sent one round of prompts, all at once.\n"
+    yield "| metric | rows | ours | bias | asked as they were | bias |\n|---|---|---|---|---|---|"
     for metric in _SHOWN:
-        ours = found.figures_of(metric)
-        if ours is not None:
-            yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} |"
+        ours, known = (found.figures_of(metric, knowledge) for knowledge in KNOWLEDGE)
+        if ours is not None and known is not None:
+            yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} | {_said(known)} |"
     yield ""
     yield from _stated(found)
     yield ""
@@ -119,9 +126,24 @@ def _published() -> Iterator[str]:
         yield ""
 
 
+def _as_sent(others: Path) -> Sequence[MeasurementRecord]:
+    with others.with_name("points.csv").open(encoding="utf-8", newline="") as file:
+        told = {row["config"]: row for row in csv.DictReader(file)}
+    return [_sent(one, told.get(circumstances_of(one).point_id, {})) for one in read_measurements(others).records]
+
+
+def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
+    count = int(told.get("num_prompts") or 0) or None
+    drawn = circumstances_of(one)
+    if _FROM_ONE in told.get("plan_note", ""):
+        drawn = replace(drawn, shortest_length=0.01)
+    extra = json.dumps(json.loads(one.extra) | kept(drawn))
+    return replace(one, extra=extra, run=replace(one.run, completed_requests=count))
+
+
 def main(arguments: Sequence[str]) -> None:
     laboratory, others, target, *beside = map(Path, arguments)
-    found = compare(read_measurements(others).records)
+    found = compare(_as_sent(others))
     target.write_text(page(compare(read_measurements(laboratory).records), found).rstrip() + "\n", encoding="utf-8")
     for one in beside:
         one.write_text(with_stated(one.read_text(encoding="utf-8"), found), encoding="utf-8")

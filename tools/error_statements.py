@@ -100,8 +100,7 @@ def log_ratios(errors: FloatArray) -> FloatArray:
 def stated(sample: Sample, width: Width) -> Statement:
     """Widened; the bias is the widened median's."""
     median, p90 = weighted_quantiles(np.abs(sample.errors), sample.weights, (0.5, 0.9))
-    quantiles = weighted_quantiles(log_ratios(sample.errors), sample.weights, LEVELS) + np.asarray(width.shifts)
-    quantiles = np.maximum.accumulate(quantiles)
+    quantiles = _moved(weighted_quantiles(log_ratios(sample.errors), sample.weights, LEVELS), width)
     middle = float(quantiles[LEVELS.index(0.5)])
     size = _PERCENT * width.median * float(median)
     return Statement(
@@ -110,6 +109,18 @@ def stated(sample: Sample, width: Width) -> Statement:
         bias=_PERCENT * (float(np.exp(-middle)) - 1.0),
         quantiles=tuple(float(value) for value in quantiles),
     )
+
+
+def _moved(quantiles: FloatArray, width: Width) -> FloatArray:
+    """By the shifts; where those pass each other, drawn in or out about the median as the p90 is.
+
+    Shifts are learned without a pair. Where it is the only one of its region, they bring others' quantiles to its own,
+    and would move its own past each other: every level would be one number, as if all were certain."""
+    shifted: FloatArray = quantiles + np.asarray(width.shifts)
+    if (np.diff(shifted) >= 0.0).all():
+        return shifted
+    middle = quantiles[LEVELS.index(0.5)]
+    return np.asarray(middle + width.p90 * (quantiles - middle))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,6 +14,7 @@ from cli.output import check_format, pieces_of, say, tell, write_rows
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, StoreOption, output_path
 from cli.visible import is_quiet
 from store.errors import InputError
+from store.texts import counted
 from sweepdb.stores import is_standard_output, is_stream, parse_url
 
 
@@ -50,7 +51,7 @@ def calibrate(  # noqa: PLR0917  one parameter an option
     ] = None,
     format_: FormatOption = "table",
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Fit a device's profile to measured kernels, or an engine's to measured serving.
 
     Says how well the profile predicts what it was not fitted to."""
@@ -75,7 +76,7 @@ def _device(
     *,
     format_: str,
     store: str | None,
-) -> int:
+) -> None:
     import sweepdb
     from sweepdb.measuring import KERNEL_COLUMNS
 
@@ -92,7 +93,6 @@ def _device(
     say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
     if not is_stream(output):
         say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
-    return 0
 
 
 def _serving(
@@ -103,7 +103,7 @@ def _serving(
     *,
     format_: str,
     store: str | None,
-) -> int:
+) -> None:
     from sweepdb.measuring import ENGINE_COLUMNS, fit_serving
 
     kept = fit_serving(engine, measurements, profile, store, only=only)
@@ -111,7 +111,7 @@ def _serving(
     for problem in kept.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points
-    say(f"{len(points.records)} of {kept.read} points of {points.engine} used")
+    say(f"{len(points.records)} of {counted(kept.read, 'point')} of {points.engine} used")
     for one in points.excluded:
         say(f"  {one.rows} left out: {one.rule}")
     say("; ".join(f"{name} {before:g} -> {after:g}" for name, before, after in kept.changes()))
@@ -119,7 +119,6 @@ def _serving(
     say(f"{kept.output} written; version {kept.version} of {kept.fit.profile.name} is stored as {kept.label}")
     if not is_stream(kept.output):
         say(as_typed(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}"))
-    return 0
 
 
 def _show(columns: Sequence[str], rows: list[list[object]], format_: str, profile: Path) -> None:

@@ -19,7 +19,7 @@ def models(
     name: Annotated[str | None, typer.Argument(help="show this model")] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
-) -> int:
+) -> None:
     """List the model catalogue, or show one model."""
     check_format(format_, output)
     from sweepdb.catalogue import list_models, load_model, parameter_count
@@ -29,7 +29,7 @@ def models(
         count = parameter_count(spec)
         counted = {"name": found, "parameters": count.total, "active_parameters": count.active}
         _show_one(counted, spec, format_, output)
-        return 0
+        return
     rows = []
     for known in list_models():
         spec = load_model(known)[1]
@@ -41,7 +41,6 @@ def models(
     columns = ("model", "architecture", "billion_parameters", "billion_active", "layers", "hidden_size",
                "native_linear", "native_experts", "native_mixers", "native_head", "native_drafts")  # fmt: skip
     write_rows(columns, rows, format_, output)
-    return 0
 
 
 def devices(
@@ -49,7 +48,7 @@ def devices(
     file: Annotated[Path | None, typer.Argument(help="profile to add")] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
-) -> int:
+) -> None:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
     from sweepdb.catalogue import add_device, effective_rate, kernels_of, list_devices, load_device
@@ -61,10 +60,10 @@ def devices(
             )
         added = add_device(file)
         say(f"{added.name} added; use it with: --device {added.name}")
-        return 0
+        return
     if name is not None:
         _show_one({}, load_device(name), format_, output)
-        return 0
+        return
     rows = []
     for known in list_devices():
         profile = load_device(known)
@@ -79,7 +78,6 @@ def devices(
     columns = ("device", "vendor", "family", "kernels", "matrix_tflops", "vector_tflops", "memory_tb_per_s",
                "memory_gib", "grid", "links_gb_per_s")  # fmt: skip
     write_rows(columns, rows, format_, output)
-    return 0
 
 
 def _show_one(counted: dict[str, object], record: DataclassInstance, format_: str, output: Path | None) -> None:
@@ -101,7 +99,7 @@ def support(
     engine: Annotated[str | None, typer.Argument(help="serving engine")] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
-) -> int:
+) -> None:
     """Show what is exact, fitted, carried over or refused, of all that ships or of what is named: a model, a device, an
     engine, or some of them."""
     check_format(format_, output)
@@ -110,10 +108,9 @@ def support(
     if model is None:
         rows = [[what, name, part.state, part.how] for what, name, part in support_table()]
         write_rows(("what", "name", "state", "how"), rows, format_, output)
-        return 0
+        return
     parts = supported_words([word for word in (model, device, engine) if word is not None])
     write_rows(("part", "state", "how"), [[one.part, one.state, one.how] for one in parts], format_, output)
-    return 0
 
 
 def workloads(  # noqa: PLR0917  one parameter an option
@@ -132,7 +129,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Named workloads of the store: list, show, add."""
     check_format(format_, output)
     from sweepdb.evaluating import add_workload, listed_workloads, shown_workload
@@ -158,13 +155,12 @@ def workloads(  # noqa: PLR0917  one parameter an option
             mtp_acceptance=parse_numbers(mtp_acceptance_rate, "--mtp-acceptance-rate", float),
         )
         say(said)
-        return 0
+        return
     else:
         raise InputError(
             f"workloads {action} is not one of: list, show NAME, add NAME", hint="sweepdb workloads --help"
         )
     write_rows(columns, rows, format_, output)
-    return 0
 
 
 def _prices_of(words: list[str], usd_per_device_hour: float | None) -> dict[str, float | None]:

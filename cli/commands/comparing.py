@@ -15,9 +15,10 @@ import typer
 
 from cli.commands.measured import say_problems
 from cli.output import FORMATS, check_format, say, write_rows, write_text
-from cli.render.rows import counted, markdown_lines, table_lines
+from cli.render.rows import markdown_lines, table_lines
 from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError, Worsened
+from store.texts import counted
 
 if TYPE_CHECKING:
     from sweepdb.measuring import Change, Kept, Regression, Side, Validation
@@ -37,7 +38,7 @@ def compare(
     ],
     format_: Annotated[str, typer.Option("--format", help="table, markdown, csv, json, jsonl or parquet")] = "table",
     output: OutputOption = None,
-) -> int:
+) -> None:
     """Compare result files or folders with the first of them: values, differences in percent, what only one has."""
     check_format(format_, output, known=(*FORMATS, _MARKDOWN))
     from sweepdb.measuring import compare_files
@@ -56,7 +57,6 @@ def compare(
             f"{counted(len(found.problems), 'line')} could not be read; the others are compared.",
             hint="Each is named above by file and line.",
         )
-    return 0
 
 
 def _said(side: Side) -> str:
@@ -87,7 +87,7 @@ def regress(  # noqa: PLR0917  one parameter an option
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Compare measured runs of two sides, setting by setting: what is surely worse comes first.
 
     Intervals hold 95 % and come from repeated runs. Of all that is called worse or better, at most a twentieth is by
@@ -95,7 +95,8 @@ def regress(  # noqa: PLR0917  one parameter an option
     if trend:
         if baseline or against or fail_over or format_ in {_MARKDOWN, "junit"}:
             raise InputError("--trend takes no sides, no --fail-over, and no Markdown or JUnit")
-        return _trend(model, device, format_, output, store)
+        _trend(model, device, format_, output, store)
+        return
     check_format(format_, output, known=_KNOWN)
     if baseline is None or against is None:
         raise InputError(
@@ -118,7 +119,6 @@ def regress(  # noqa: PLR0917  one parameter an option
         worse = len(found.worse(least))
         said = f"{counted(worse, 'number')} {'is' if worse == 1 else 'are'}"
         raise Worsened(f"{said} surely worse by more than {least:g} %")
-    return 0
 
 
 def _write_table(changes: Sequence[Change], output: Path | None) -> None:
@@ -174,7 +174,7 @@ def _junit(found: Regression, least: float) -> Iterator[str]:
     yield "</testsuite>\n"
 
 
-def _trend(model: str | None, device: str | None, format_: str, output: Path | None, store: str | None) -> int:
+def _trend(model: str | None, device: str | None, format_: str, output: Path | None, store: str | None) -> None:
     from cli.pictures import PICTURES, check_picture, write_specification
     from sweepdb.measuring import Trend, trends
 
@@ -198,7 +198,6 @@ def _trend(model: str | None, device: str | None, format_: str, output: Path | N
         write_rows(Trend._fields, found, format_, output)
     steps = counted(len(found), "step")
     say(f"{steps}; a step is a level that holds for three days or more, and is larger than chance makes one")
-    return 0
 
 
 def validate(  # noqa: PLR0917  one parameter an option
@@ -218,7 +217,7 @@ def validate(  # noqa: PLR0917  one parameter an option
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
     from cli.pictures import check_picture
 
@@ -241,7 +240,6 @@ def validate(  # noqa: PLR0917  one parameter an option
         )
     _write_validation(done, against, format_, output)
     _say_kept(kept, engine is not None)
-    return 0
 
 
 def _write_validation(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
@@ -270,6 +268,7 @@ def _say_kept(kept: Kept, own_engine: bool) -> None:
         say("predicted with an engine of your own: nothing was stored")
         return
     say(
-        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new);"
+        f"{counted(kept.errors, 'error')} stored, of {counted(kept.scenarios, 'scenario')}"
+        f" ({counted(kept.probes, 'probe')} new);"
         " next: sweepdb sql 'FROM validation LIMIT 10'"
     )

@@ -10,9 +10,9 @@ import typer
 
 from cli.derived import as_typed, with_parameters
 from cli.output import check_format, say, tell, write_rows, write_text
-from cli.render.rows import counted
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, OutputOption, StoreOption, output_path
 from store.errors import InputError, StoreError
+from store.texts import counted
 from sweepdb.planning import profile_options
 from sweepdb.stores import is_standard_output, is_stream
 
@@ -31,16 +31,15 @@ def register(app: typer.Typer, told: str) -> None:
     app.add_typer(group, name="db")
 
 
-def init(store: StoreOption = None) -> int:
+def init(store: StoreOption = None) -> None:
     """Create an empty store."""
     from sweepdb.stores import create_store, parse_url
 
     created = create_store(store)
     say(f"{parse_url(store).display}: {'created' if created else 'already there'}")
-    return 0
 
 
-def upgrade(store: StoreOption = None) -> int:
+def upgrade(store: StoreOption = None) -> None:
     """Bring an old store to this program's revision; a file is backed up first."""
     from sweepdb.stores import upgrade_store
 
@@ -52,15 +51,13 @@ def upgrade(store: StoreOption = None) -> int:
             f"upgraded from revision {done.before} to {done.after}"
             + (f"; backup: {done.backup}" if done.backup else "")
         )
-    return 0
 
 
-def current(store: StoreOption = None) -> int:
+def current(store: StoreOption = None) -> None:
     """Print the store's revision."""
     from sweepdb.stores import current_revision
 
     write_text((f"{current_revision(store)}\n",))
-    return 0
 
 
 def check(
@@ -68,7 +65,7 @@ def check(
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Check that every row is what was committed, in snapshots too."""
     check_format(format_, output)
     from sweepdb.stores import check_store, parse_url
@@ -89,14 +86,13 @@ def check(
             f"{counted(len(faults), 'fault')} found in {parse_url(store).display}",
             hint="what can be mended is mended by: sweepdb db check --repair; what is lost needs a backup",
         )
-    return 0
 
 
 def _beside(report: CheckReport) -> Iterator[str]:
     if report.orphans:
         yield (
-            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0]} first: nothing reads"
-            " them, and `sweepdb db compact` removes them after a day"
+            f"{counted(len(report.orphans), 'file')} of workers that were stopped, {report.orphans[0]} first: nothing"
+            " reads them, and `sweepdb db compact` removes them after a day"
         )
     if report.unknown:
         yield (
@@ -121,7 +117,7 @@ def _repair(store: str | None) -> None:
         tell(f"lost: loads of block {loads.block_id} of scenario {loads.scenario[:12]}: restore a backup")
 
 
-def vacuum(store: StoreOption = None) -> int:
+def vacuum(store: StoreOption = None) -> None:
     """Compact the store. Requests kept by loads of voided sweeps are removed."""
     from sweepdb.stores import parse_url, vacuum_store
 
@@ -129,7 +125,6 @@ def vacuum(store: StoreOption = None) -> int:
     say(f"{done.bytes_before:,} bytes before, {done.bytes_after:,} after")
     if done.requests_removed:
         say(f"every request of {done.requests_removed:,} voided loads removed; their distributions stay")
-    return 0
 
 
 def compact(
@@ -138,7 +133,7 @@ def compact(
         bool,
         typer.Option("--thin", help="Also write the rows of each part that can win beside it, for wide questions."),
     ] = False,
-) -> int:
+) -> None:
     """Sort the parts that workers wrote by model, workload and phase, and merge small ones; remove what is replaced."""
     from sweepdb.stores import compact_parts, parse_url, thin_parts
 
@@ -146,10 +141,10 @@ def compact(
     done = compact_parts(location)
     if not done.parts and not done.files_removed:
         say("nothing to compact: no worker wrote parts to this store, which keeps its rows itself")
-        return 0
+        return
     say(
-        f"{done.parts_before:,} parts before, {done.parts:,} after; {done.probes_rewritten:,} probes written anew,"
-        f" {done.files_removed:,} files removed"
+        f"{done.parts_before:,} parts before, {done.parts:,} after; {counted(done.probes_rewritten, 'probe')} written"
+        f" anew, {counted(done.files_removed, 'file')} removed"
     )
     if thin:
         thinned = thin_parts(location)
@@ -157,7 +152,6 @@ def compact(
             f"{thinned.winners:,} of {thinned.probes:,} probes can win; {thinned.written:,} thinned files written,"
             f" {thinned.bytes:,} bytes of them in all"
         )
-    return 0
 
 
 def adopt(
@@ -166,7 +160,7 @@ def adopt(
         bool,
         typer.Option("--move", help="Take their folder over in place of copying: no other database keeps these parts."),
     ] = False,
-) -> int:
+) -> None:
     """Make parts that lie elsewhere this database's own: for a copy of a database, and for one that has moved.
 
     Without `--move` each is copied into a folder of this database. Nothing is deleted either way."""
@@ -177,15 +171,14 @@ def adopt(
     if done.noted:
         say(f"{done.noted:,} files have other times than were known; each is what was registered")
     if done.copied:
-        say(f"{done.copied:,} files copied, {done.bytes:,} bytes")
+        say(f"{counted(done.copied, 'file')} copied, {done.bytes:,} bytes")
     for folder in done.taken:
         say(f"{folder} belongs to {location.display} now")
     if not (done.copied or done.taken):
         say("every part lies in a folder of this database already")
-    return 0
 
 
-def seal_store(store: StoreOption = None) -> int:
+def seal_store(store: StoreOption = None) -> None:
     """Lay new blocks down as Parquet, so that questions are fast; rebuild what is missing or wrong."""
     from sweepdb.stores import parse_url, seal_location
 
@@ -194,10 +187,9 @@ def seal_store(store: StoreOption = None) -> int:
     for part in report.rejected:
         say(f"not used, written anew: {part.path.name}: {part.reason}")
     say(
-        f"{report.probes_sealed:,} probes sealed in {report.parts_written} new parts;"
+        f"{counted(report.probes_sealed, 'probe')} sealed in {counted(report.parts_written, 'new part')};"
         f" {report.probes:,} in {report.parts} parts, {report.bytes:,} bytes, in {report.directory}"
     )
-    return 0
 
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
@@ -232,14 +224,15 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  filters and limits of a question
-) -> int:
+) -> None:
     """Write a store, or one sweep, as a bundle with its data dictionary; or the profile that a planner reads."""
     own = {"plan": plan, "prefill_plan": prefill_plan, "decode_plan": decode_plan, "attainment": attainment,
            "deployment": deployment, "namespace": namespace, "min_replicas": min_replicas,
            "max_replicas": max_replicas}  # fmt: skip
     given = {name: value for name, value in {**options, **own}.items() if value is not None and value is not False}
     if for_ is not None:
-        return _export_profile(for_, folder, output, given, force=force, store=store)
+        _export_profile(for_, folder, output, given, force=force, store=store)
+        return
     extra = [*sorted(given.keys() - {"sweep"}), *(["output"] if output else []), *(["force"] if force else [])]
     if extra:
         raise InputError(f"a bundle makes no use of `{extra[0]}`", hint="`for=dynamo` writes a planner's profile")
@@ -248,12 +241,11 @@ def export(
     done = export_bundle(folder, sweep=given.get("sweep"), format=format_, store=store)
     scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
     say(f"{folder}: {counted(done.sweeps, 'sweep')}, {scenarios}, {probes}")
-    return 0
 
 
 def _export_profile(
     planner: str, what: Path, output: Path | None, given: dict[str, Any], *, force: bool, store: str | None
-) -> int:
+) -> None:
     if str(what) != "profile":
         raise InputError(
             f"`for={planner}` writes a profile, not {what}",
@@ -272,7 +264,6 @@ def _export_profile(
         write_text(f"{name if is_stream(target) else target / name}\n" for name in done.files)
     for line in (*done.made_from, *done.unsaid):
         say(as_typed(line))
-    return 0
 
 
 def export_points(
@@ -306,13 +297,12 @@ def export_points(
 
 def import_(
     folder: Annotated[Path, typer.Argument(help="a bundle written by export")], store: StoreOption = None
-) -> int:
+) -> None:
     """Bring a bundle into this store; what is there already is not added again."""
     from sweepdb.sharing import import_bundle
 
     done = import_bundle(folder, store=store)
     say(f"{counted(done.sweeps, 'sweep')} and {counted(done.probes, 'probe')} added")
-    return 0
 
 
 def publish(
@@ -323,7 +313,7 @@ def publish(
         typer.Option(help="of a FOLDER.site: the folder of its DuckDB for browsers; npm fetches it otherwise"),
     ] = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Lay the public views down as tables that other programs read; again, only what changed is written.
 
     FOLDER.site is the page Explore as files, which any host of files serves."""
@@ -332,4 +322,3 @@ def publish(
     done = published(to, engine=engine, store=store)
     changed = f"{done.added:,} added" + (f", {done.removed:,} removed" if done.removed else "")
     say(f"{done.target}: {counted(done.probes, 'probe')}, {changed}")
-    return 0

@@ -12,9 +12,9 @@ import typer
 from cli.commands.planning import WRITTEN, asking
 from cli.derived import as_typed, with_parameters
 from cli.output import check_format, say, write_rows, write_text
-from cli.render.rows import counted
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
 from store.errors import InputError, NothingFits
+from store.texts import counted
 from sweepdb.deciding import BUDGET, GAIN, MODE, MODES
 from sweepdb.planning import decide_options
 from sweepdb.running import READY_S, HowToRun

@@ -23,6 +23,7 @@ from cli.shared_options import (
     output_path,
 )
 from store.errors import EvaluationError, InputError
+from store.texts import counted
 from sweepdb.evaluating import options_by_keyword, options_of
 from sweepdb.stores import is_standard_output, is_stream, parse_url
 
@@ -88,13 +89,12 @@ def evaluate(
 def worker(
     scheduler: Annotated[str, typer.Argument(help="HOST:PORT of a Dask scheduler")],
     count: Annotated[int, typer.Option("--count", min=1, help="worker processes of this machine")] = 1,
-) -> int:
+) -> None:
     """Evaluate shards of sweeps for a Dask scheduler, until it ends."""
     from sweepdb.working import parse_workers, serve_worker
 
     parse_workers(f"dask://{scheduler}")
     serve_worker(scheduler, count=count)
-    return 0
 
 
 def _write_schema() -> int:
@@ -133,7 +133,10 @@ def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> 
     if format_ == "json":
         write_rows(list(asdict(counts)), [list(asdict(counts).values())], "json")
     else:
-        tell(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
+        tell(
+            f"{counted(counts.scenarios, 'scenario')} ({counts.illegal} illegal),"
+            f" {counted(counts.probes, 'probe')}; nothing was stored"
+        )
         shown = counts.reasons[:_REASONS]
         for reason in shown:
             tell(as_typed(f"  illegal: {reason}"))
@@ -168,14 +171,14 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
 
 
 def _say_report(item: SweepReport) -> None:
-    parts = [f"{item.probes_stored:,} probes stored"]
+    parts = [f"{counted(item.probes_stored, 'probe')} stored"]
     if item.probes_known:
         parts.append(f"{item.probes_known:,} already there")
     if item.loads_stored:
-        parts.append(f"{item.loads_stored:,} loads stored")
+        parts.append(f"{counted(item.loads_stored, 'load')} stored")
     if item.loads_known:
-        parts.append(f"{item.loads_known:,} loads already there")
-    say(f"sweep {item.sweep}: {item.scenarios} scenarios, {', '.join(parts)}")
+        parts.append(f"{counted(item.loads_known, 'load')} already there")
+    say(f"sweep {item.sweep}: {counted(item.scenarios, 'scenario')}, {', '.join(parts)}")
     if item.side_faults:
         say(
             f"note: {item.side_faults} groups of scenarios were evaluated one by one, which takes longer and changes no"
@@ -242,7 +245,7 @@ def launch(  # noqa: PLR0917  one parameter an option
     target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d, kserve or dynamo")] = "shell",
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Write what starts a stored row as it was evaluated: scripts, settings, manifests, a benchmark, expectations."""
     from sweepdb.launching import write_launch
 
@@ -262,4 +265,3 @@ def launch(  # noqa: PLR0917  one parameter an option
         write_text(f"{name if is_stream(output) else output / name}\n" for name in found.files)
     for line in found.not_set:
         say(as_typed(f"not set: {line}"))
-    return 0

@@ -12,9 +12,10 @@ import typer
 from cli.commands.database import export_points
 from cli.derived import as_typed
 from cli.output import check_format, say, tell, write_rows, write_text
-from cli.render.rows import cell, counted, narrow_table, table_lines
+from cli.render.rows import cell, narrow_table, table_lines
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
+from store.texts import counted
 
 if TYPE_CHECKING:
     from sweepdb.measuring import Imported, PointSelection, ReadFiles, ShownPoint
@@ -164,7 +165,10 @@ def _import(  # noqa: PLR0917  one parameter an option
     if format_ != "table":
         values = [found.lines, brought.added, brought.replaced, len(found.problems), formats, sources]
         write_rows(columns, [values], format_, output)
-    say(f"{brought.added} new of {found.lines} points read from {sources}" + (f" ({formats})" if formats else ""))
+    say(
+        f"{brought.added:,} new of {counted(found.lines, 'point')} read from {sources}"
+        + (f" ({formats})" if formats else "")
+    )
     for line in found.said[:_MOST_SAID]:
         say(line)
     if len(found.said) > _MOST_SAID:

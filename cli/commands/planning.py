@@ -25,6 +25,7 @@ from cli.shared_options import (
     output_path,
 )
 from store.errors import InputError, NothingFits
+from store.texts import counted
 from sweepdb.planning import plan_options
 from sweepdb.reporting import report_options
 from sweepdb.stores import is_standard_output, parse_url
@@ -70,7 +71,7 @@ def plan(
 
         found = planned(model, **asked, **given)
     if found.probes_evaluated:
-        say(f"sweep {found.sweep}: {found.probes_evaluated:,} probes stored")
+        say(f"sweep {found.sweep}: {counted(found.probes_evaluated, 'probe')} stored")
     if format_ == "table":
         from cli.render.plans import plan_lines
 

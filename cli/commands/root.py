@@ -99,8 +99,8 @@ def _versions() -> str:
 
 
 def _script(shell: str) -> str:
-    from cli.completion.scripts import SCRIPTS
+    from cli.completion.scripts import SHELLS, completion_script
 
-    if shell not in SCRIPTS:
-        raise InputError(f"--show-completion {shell} is not one of {', '.join(SCRIPTS)}")
-    return SCRIPTS[shell]
+    if shell not in SHELLS:
+        raise InputError(f"--show-completion {shell} is not one of {', '.join(SHELLS)}")
+    return completion_script(shell)

@@ -55,7 +55,7 @@ def schedule(  # noqa: PLR0917  one of each option
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Replicas by hour for a day, from stored loads: static, scheduled, and following the rate.
 
     The schedule with the fewest device-hours is simulated with the day's requests, and gets more where it misses."""
@@ -80,7 +80,7 @@ def schedule(  # noqa: PLR0917  one of each option
     return _show_day(scheduled(trace[0], **common, **alone), format_, output)
 
 
-def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
+def _show_day(found: DaySchedule, format_: str, output: Path | None) -> None:
     from cli.pictures import PICTURES, write_specification
 
     if format_ == "table":
@@ -93,7 +93,6 @@ def _show_day(found: DaySchedule, format_: str, output: Path | None) -> int:
         write_specification(scheduled_picture(found), format_, output)
     else:
         write_rows(found.columns, found.rows, format_, output)
-    return 0
 
 
 def _check_pool(format_: str, alone: Mapping[str, object]) -> None:
@@ -136,7 +135,7 @@ def _by_model(traces: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, output: Path | None) -> int:
+def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, output: Path | None) -> None:
     from sweepdb.scheduling import schedule_pool
 
     found = schedule_pool(traces, **asked)
@@ -146,4 +145,3 @@ def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, outp
         write_text(map(as_typed, pool_lines(found)), output)
     else:
         write_rows(found.columns, found.rows, format_, output)
-    return 0

@@ -28,7 +28,7 @@ def serve(  # noqa: PLR0917  one parameter an option
     timeout: TimeoutOption = 30.0,
     open_: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Serve a page with sliders over the stored rows, and the same answers as REST. Read-only."""
     _require("starlette", "uvicorn", "vl_convert", extra="serve")
     from sweepdb.stores import parse_url
@@ -56,21 +56,19 @@ def serve(  # noqa: PLR0917  one parameter an option
 
     with bound_socket(served) as listening:
         serve_until_interrupted(served, listening, ready)
-    return 0
 
 
 def mcp(
     sql: Annotated[bool, typer.Option("--sql", help="a tool for read-only SQL too: 10 s, 1 GiB")] = False,
     timeout: TimeoutOption = 30.0,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Answer an assistant's questions about the stored rows, as tools of the Model Context Protocol over stdio."""
     _require("mcp", extra="mcp")
     from sweepdb.stores import parse_url
     from sweepdb.web import run_assistant
 
     run_assistant(parse_url(store), sql=sql, timeout_s=timeout)
-    return 0
 
 
 _Server = Annotated[
@@ -120,7 +118,7 @@ def watch(  # noqa: PLR0917  one parameter an option
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Compare the metrics of a server that runs with its stored row at that load. Exit 5 when it has drifted.
 
     Reads Prometheus pages of vLLM, SGLang and TensorRT-LLM. Drift: slower, other lengths, or a limit that is missed."""
@@ -139,7 +137,6 @@ def watch(  # noqa: PLR0917  one parameter an option
     _write_watched(found, format_, output)
     if found.drifted:
         raise Drifted(f"{found.probe} is not as planned", hint="the lines above say how")
-    return 0
 
 
 def _write_watched(found: Watched, format_: str, output: Path | None) -> None:

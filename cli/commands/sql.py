@@ -27,6 +27,7 @@ from cli.output import (
 )
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
+from store.texts import counted
 
 if TYPE_CHECKING:
     from sweepdb.asking import StatementLimits
@@ -267,7 +268,7 @@ def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> st
     left = len(rows.rows) - _MOST_ROWS
     given = "".join(f"\n${name} = {value!r}" for name, value in values.items())
     asked = preformatted(f"{statement.strip()}{given and chr(10)}{given}")
-    told = paragraph(f"{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}")
+    told = paragraph(f"{counted(len(rows.rows), 'row')}{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}")
     table = table_text(heads, rows.rows[:_MOST_ROWS], named="Rows")
     return plain_page("Rows of a statement", [asked, told, table])
 

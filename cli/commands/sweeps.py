@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.output import check_format, say, write_rows, write_text
-from cli.render.rows import counted, table_lines
+from cli.render.rows import table_lines
 from cli.shared_options import FormatOption, OutputOption, StoreOption
+from store.texts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,14 +26,13 @@ def sweeps(
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """List sweeps, the newest first."""
     check_format(format_, output)
     from sweepdb.stores import list_sweeps, parse_url
 
     found = list_sweeps(parse_url(store), limit=limit)
     write_rows(COLUMNS, [_told(item) if format_ == "table" else _row(item) for item in found], format_, output)
-    return 0
 
 
 def _row(item: SweepSummary) -> list[object]:
@@ -56,7 +56,7 @@ def show(
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Show a sweep: what it asked for and how its scenarios ended; or every column of a probe."""
     check_format(format_, output)
     from sweepdb.stores import parse_url
@@ -70,7 +70,7 @@ def show(
             write_rows(["column", "value"], list(zip(columns, row, strict=True)), format_, output)
         else:
             write_rows(columns, [row], format_, output)
-        return 0
+        return
     from sweepdb.stores import show_sweep
 
     detail = show_sweep(location, reference)
@@ -78,7 +78,7 @@ def show(
         write_text(_sweep_lines(detail), output)
         if detail.summary.status == "interrupted":
             say("interrupted: run the same evaluate again; it adds what is missing, as a sweep of its own")
-        return 0
+        return
     columns = (*COLUMNS, "arguments", "outcomes", "contents")
     outcomes = [{"status": o.status, "reason": o.reason, "scenarios": o.scenarios} for o in detail.outcomes]
     contents_json = [
@@ -88,7 +88,6 @@ def show(
     ]  # fmt: skip
     row_json = [*_row(detail.summary), detail.summary.arguments, outcomes, contents_json]
     write_rows(columns, [row_json], format_, output)
-    return 0
 
 
 def _sweep_lines(detail: SweepDetail) -> Iterator[str]:
@@ -108,7 +107,7 @@ def void(
     reference: Annotated[str, typer.Argument(help="a sweep or a scenario")],
     reason: Annotated[str, typer.Option(help="why; every later reader sees it")],
     store: StoreOption = None,
-) -> int:
+) -> None:
     """Hide a sweep or a scenario from every answer; unvoid brings it back."""
     from sweepdb.stores import open_store
     from sweepdb.stores import void as do_void
@@ -118,10 +117,9 @@ def void(
     if done.still_asked:
         say(f"{counted(done.still_asked, 'scenario')} of it stay visible: another sweep asked for them too")
     say(f"{done.kind} {done.key[:12]} is void: {done.reason}; undo with: sweepdb unvoid {done.key[:12]}")
-    return 0
 
 
-def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> int:
+def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> None:
     """Show a voided sweep or scenario again."""
     from sweepdb.stores import open_store
     from sweepdb.stores import unvoid as do_unvoid
@@ -129,4 +127,3 @@ def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario"
     with open_store(store) as opened:
         done = do_unvoid(opened, reference)
     say(f"{done.kind} {done.key[:12]} counts again (it was void: {done.reason})")
-    return 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from sweepdb.asking import PARTS, declared
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.planning import HEADINGS_OF_ASKED, PlanOptions
 
-OUTPUT = "Output"
-STORE = "Store"
 OTHERS = "Options"
 _PARTS = {
     "scope": "Which stored rows",
@@ -18,61 +18,21 @@ _PARTS = {
     "pairs": "Devices, and prefill and decode instances",
     "options": "What the report shows",
 }
-_OF_COMMANDS = {  # options that commands of evaluations have themselves
-    "What is served": ("model", "sweep", "from_deployment"),
-    "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
-}
-_SHARED = {
-    OUTPUT: (
-        "format_", "output", "wide", "explain", "composition", "plot", "show_sql", "proof", "sign", "fail_empty",
-        "schema", "force",
-    ),
-    STORE: ("store",),
-}  # fmt: skip
-# What `--help` shows of commands with many options; `--help-all` shows the rest, too.
-_ASKED = (
-    "ttft_limit",
-    "tpot_limit",
-    "e2e_limit",
-    "confidence",
-    "device",
-    "concurrency",
-    "format_",
-    "output",
-    "explain",
-    "store",
-)
+# `shared` options are of all commands, `commands` of evaluations have theirs; `few` is what `--help` shows of commands
+# with many options, among them those `asked` of questions, and `--help-all` shows the rest, too.
+_LISTS: dict[str, dict[str, tuple[str, ...]]] = {}
+with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as _file:
+    for _line in csv.DictReader(_file):
+        _LISTS.setdefault(_line["list"], {})[_line["name"]] = tuple(_line["options"].split())
+_ASKED = _LISTS["few"].pop("asked")
 FEW: Mapping[str, frozenset[str]] = {
-    "evaluate": frozenset({
-        "store", "model", "input_length", "output_length", "prefix_cache_hit_rate", "workload", "sweep",
-        "from_deployment", "device",
-        "num_devices", "total_devices", "quantization", "kv_cache_quantization", "search", "tp_sizes",
-        "batch_range", "serving_model", "max_num_batched_tokens", "arrivals", "dry_run",
-    }),
-    "plan": frozenset({
-        *_ASKED, "model", "input_length", "output_length", "from_deployment", "total_devices", "rate", "arrivals",
-        "attainment", "rank_by", "quantization", "serving_model",
-    }),
-    "decide": frozenset({
-        *_ASKED, "model", "input_length", "output_length", "total_devices", "rate", "budget", "gain", "run",
-        "quantization", "serving_model",
-    }),
-    "query": frozenset({
-        *_ASKED, "report", "names", "mode", "rank_by", "by", "top", "vary", "num_devices", "rate", "attainment",
-        "model", "sweep",
-        "workload", "serving_model", "quantization", "wide",
-    }),
-    "export": frozenset({
-        "folder", "for_", "plan", "prefill_plan", "decode_plan", "ttft_limit", "tpot_limit", "model", "device", "sweep",
-        "input_length", "deployment", "max_replicas", "format_", "output", "store",
-    }),
-    "report": frozenset({*_ASKED, "model", "num_devices", "rate", "attainment", "sweep", "workload",
-    "serving_model", "force"}),
-}  # fmt: skip
+    command: frozenset(options + _ASKED if "asked" in options else options) - {"asked"}
+    for command, options in _LISTS["few"].items()
+}
 
 
-def _turned(headings: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
-    return {name: heading for heading, names in headings.items() for name in names}
+def _turned(listed: str) -> Mapping[str, str]:
+    return {name: heading for heading, names in _LISTS[listed].items() for name in names}
 
 
 def _of_questions() -> Mapping[str, str]:
@@ -82,7 +42,7 @@ def _of_questions() -> Mapping[str, str]:
 
 def _of_evaluations() -> Mapping[str, str]:
     stated = {keyword: item.option.heading for keyword, item in options_by_keyword().items()}
-    return {**stated, **_turned(_OF_COMMANDS), **_turned(_SHARED)}
+    return {**stated, **_turned("commands"), **_turned("shared")}
 
 
 def _of_plans() -> Mapping[str, str]:
@@ -92,29 +52,12 @@ def _of_plans() -> Mapping[str, str]:
 
 
 HEADINGS: Mapping[str, Mapping[str, str]] = {
-    "query": {**_of_questions(), **_turned(_SHARED)},
-    "report": {**_of_questions(), **_turned(_SHARED)},
+    "query": {**_of_questions(), **_turned("shared")},
+    "report": {**_of_questions(), **_turned("shared")},
     "evaluate": _of_evaluations(),
     "plan": _of_plans(),
-    "export": {
-        **_of_questions(),
-        **_turned(_SHARED),
-        **dict.fromkeys(
-            (
-                "for_",
-                "plan",
-                "prefill_plan",
-                "decode_plan",
-                "attainment",
-                "deployment",
-                "namespace",
-                "min_replicas",
-                "max_replicas",
-            ),
-            "A planner's profile",
-        ),
-    },
-    "decide": {**_of_plans(), **dict.fromkeys(("budget", "gain", "mode", "run", "client", "ready_within"), "Runs")},
+    "export": {**_of_questions(), **_turned("shared"), **_turned("export")},
+    "decide": {**_of_plans(), **_turned("decide")},
 }
 
 
@@ -129,4 +72,4 @@ def in_order(found: Collection[str]) -> list[str]:
 
 
 def heading_of(command: str, parameter: str) -> str:
-    return HEADINGS.get(command, _turned(_SHARED)).get(parameter, OTHERS)
+    return HEADINGS.get(command, _turned("shared")).get(parameter, OTHERS)

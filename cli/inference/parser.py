@@ -3,14 +3,64 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from cli.inference.todays_options import add_todays_options, log_level_of, refuse_todays_options
 from store.errors import InputError
 from sweepdb.catalogue import PlanSearch, Sizes, effective_input_length
 from sweepdb.optimizing import OptimizerOptions, named_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Values that change nothing here, and what to use instead."""
+
+    why: str
+    instead: str
+    harmless: tuple[str, ...]
+    takes: str | None  # how many values, None for a flag
+
+
+with Path(__file__).with_name("refused.csv").open(encoding="utf-8", newline="") as _file:
+    REFUSED = {
+        line["option"]: Refused(line["why"], line["instead"], tuple(line["harmless"].split()), line["takes"] or None)
+        for line in csv.DictReader(_file)
+    }
+
+
+def add_todays_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--model-id", dest="model_option", help="the model, as the first argument names it")
+    add("--quantize-non-expert-linear-action", help="format of linears that are no routed experts")
+    add("--max-search-combinations", type=int, help="refuse more combinations of sizes than this")
+    add("-v", "--verbose", action="count", default=0, help="log more (-vv: everything)")
+    add("-q", "--quiet", action="store_true", help="log what stops a run only")
+    for name, refused in REFUSED.items():
+        if refused.takes is None:
+            add(name, action="store_true", help=argparse.SUPPRESS)
+        else:
+            add(name, nargs=refused.takes, help=argparse.SUPPRESS)
+
+
+def refuse_todays_options(given: argparse.Namespace) -> None:
+    """The first option that is not evaluated."""
+    for name, refused in REFUSED.items():
+        value = getattr(given, name.removeprefix("--").replace("-", "_"))
+        values = tuple(map(str, value)) if isinstance(value, list) else ()
+        if value in {None, False} if not isinstance(value, list) else set(values) <= set(refused.harmless):
+            continue
+        raise InputError(f"{name} is not available: {refused.why}", hint=refused.instead)
+
+
+def log_level_of(given: argparse.Namespace) -> str:
+    """-v, -vv and -q, else the level given."""
+    if given.quiet:
+        return "critical"
+    return {0: str(given.log_level), 1: "info"}.get(given.verbose, "debug")
+
 
 LINEAR_ACTIONS = (
     "DISABLED", "W8A16_STATIC", "W8A8_STATIC", "W4A8_STATIC",

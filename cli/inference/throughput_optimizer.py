@@ -16,6 +16,7 @@ from cli.inference.parser import parse
 from cli.output import INTERRUPTED, say_error, say_interrupted
 from cli.visible import visible
 from store.errors import SweepdbError
+from store.texts import counted
 from sweepdb.optimizing import DeviceRun, OptimizerOptions, Table, run_device
 
 _LATENCY = {"aggregated": ("tpot_ms", "TPOT"), "prefill": ("ttft_ms", "TTFT"), "decode": ("tpot_ms", "TPOT"),
@@ -81,7 +82,7 @@ def run_optimizer(arguments: Sequence[str]) -> int:
     stored = sum(item.sweep.probes_stored for item in runs)
     known = sum(item.sweep.probes_known for item in runs)
     seconds = time.monotonic() - started
-    evaluated = f"{stored} probes evaluated" if stored else "nothing evaluated"
+    evaluated = f"{counted(stored, 'probe')} evaluated" if stored else "nothing evaluated"
     _print([f"All experiments completed in {seconds:.2f} seconds ({evaluated}, {known} already stored)."])
     return 0
 

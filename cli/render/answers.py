@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from cli.derived import spelled
 from cli.render.expected_error import error_lines
-from cli.render.rows import Aside, Paragraph, Table, cell, counted, table_lines
+from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
+from store.texts import counted
 from sweepdb.asking import (
     BASIS,
     HELD,
@@ -198,7 +199,7 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
     if ranked & {"system_output_tokens_per_s", "system_input_tokens_per_s"}:
         yield f"ranked by tokens/s of the copies that {budget} devices hold\n"
     elif budget is not None and instance_budget(answer.question) is not None:
-        yield f"instances of at most {budget} devices\n"
+        yield f"instances of at most {counted(budget, 'device')}\n"
     if any(str(one).endswith("_per_device") for one in ranked) and answer.question.options.rank_by is None:
         told = "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)"
         yield Paragraph(told, unbroken=True)

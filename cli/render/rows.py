@@ -217,8 +217,3 @@ def _cut(text: str, most: int) -> str:
         return text
     head = (most - 1) // 2
     return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
-
-
-def counted(number: int, name: str) -> str:
-    """`1 sweep`, `2,230 probes`."""
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from cli.render.rows import cell, table_lines
+from store.texts import counted
 from sweepdb.measuring import PEER_FIELDS, AtRate, Choices, Comparison, Figures, Group, Knowledge, Replay, Validation
 from sweepdb.reporting import Html, element, embedded, html_of, html_page
 
@@ -320,7 +321,9 @@ def _panel(metric: str, found: Sequence[Comparison], colours: dict[str, str]) ->
     size = f"{SIZE:.0f}"
     drawn = element("svg", *_axes(low, high, across), *lines, *dots, width=size, height=size,
                     viewBox=f"0 0 {size} {size}", role="img")  # fmt: skip
-    return html_of([element("figure", element("figcaption", f"{metric} ({unit}), {len(found)} points"), drawn), "\n"])
+    return html_of(
+        [element("figure", element("figcaption", f"{metric} ({unit}), {counted(len(found), 'point')}"), drawn), "\n"]
+    )
 
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
@@ -356,7 +359,7 @@ def _line(low: int, high: int, share: float, dashed: str, across: Scale) -> Html
 def _tooltip(one: Comparison) -> str:
     return (
         f"{one.model} on {one.num_devices} x {one.device} ({one.plan}), {one.engine}, {one.mode}\n"
-        f"{one.users} users, {one.input_length}/{one.output_length} tokens\n"
+        f"{counted(one.users, 'user')}, {one.input_length}/{one.output_length} tokens\n"
         f"measured {cell(one.measured)}, predicted {cell(one.predicted)} ({one.error:+.0%})"
     )
 
@@ -371,9 +374,9 @@ def _tables(validation: Validation, against: str | None) -> Iterator[Html]:
         found = [row[1:] for row in rows if row[0] == name]
         yield element("h2", f"By {name.replace('_', ' ')}")
         yield _table([name, *heads], found)
-    for title, counted in _by_rule(validation):
+    for title, rules in _by_rule(validation):
         yield element("h2", title.capitalize())
-        yield _table(["rule", "rows"], counted)
+        yield _table(["rule", "rows"], rules)
     if (ranking := validation.ranking()) is not None:
         yield element(
             "p",

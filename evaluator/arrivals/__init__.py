@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.arrivals.day.capacity_search import LimitsUnmetError, fewest_by_hour
     from evaluator.arrivals.day.days import DayPlayer, PairPlayer, TimeLimits
-    from evaluator.arrivals.day.scaling import QueueTarget, Scaled, Scaling, peaks, reactive, scheduled, static
+    from evaluator.arrivals.day.scaling import (
+        LimitsUnmetError,
+        QueueTarget,
+        Scaled,
+        Scaling,
+        fewest_by_hour,
+        peaks,
+        reactive,
+        scheduled,
+        static,
+    )
     from evaluator.arrivals.histograms import edges_ms
     from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
     from evaluator.arrivals.loads import SEATS, PlaySettings, unplayable

@@ -15,84 +15,15 @@ from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.reading import in_memory
 
-# Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are
-# ignored.
+# A line a column of a kind: it holds words, a number, or a size that is above 0, since it is divided by, or its
+# logarithm is taken. Every table also has `latency_us`: microseconds of one kernel. Other columns are ignored.
+with Path(__file__).with_name("kernel_tables.csv").open(encoding="utf-8", newline="") as _file:
+    _LINES = tuple(csv.DictReader(_file))
 COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "gemm": {
-        "m": "rows (tokens)",
-        "n": "columns (output features)",
-        "k": "inner dimension (input features)",
-        "dtype": "bfloat16, fp8, fp8_block, nvfp4, sq (int8 weights and activations), int8_wo, int4_wo",
-    },
-    "attn_prefill": {
-        "batch": "sequences of equal length",
-        "isl": "new tokens of a sequence",
-        "prefix": "cached tokens before them",
-        "heads": "query heads",
-        "kv_heads": "key/value heads",
-        "head_dim": "dimension of a head",
-        "window_size": "sliding window in tokens, 0 for none",
-        "dtype": "what it computes in",
-        "kv_dtype": "what keys and values are stored in",
-    },
-    "attn_decode": {
-        "batch": "sequences, one new token each",
-        "kv_len": "keys read by each",
-        "heads": "query heads",
-        "kv_heads": "key/value heads",
-        "head_dim": "dimension of a head",
-        "window_size": "sliding window in tokens, 0 for none",
-        "kv_dtype": "what keys and values are stored in",
-    },
-    "mla": {
-        "phase": "prefill (expanded keys) or decode (absorbed)",
-        "batch": "sequences",
-        "len": "tokens of a sequence: new ones in prefill, the context in decode",
-        "heads": "query heads",
-        "kv_dtype": "what the latent vectors are stored in",
-    },
-    "mla_module": {
-        "phase": "prefill or decode",
-        "len": "tokens of a sequence",
-        "gemm_type": "format of its projections: a whole attention layer, not fitted since its parts are",
-    },
-    "mla_bmm": {
-        "op_name": "mla_gen_pre (128 to 512) or mla_gen_post (512 to 128), batched over heads",
-        "tokens": "rows",
-        "heads": "query heads",
-        "dtype": "bfloat16 or fp8",
-    },
-    "moe": {
-        "tokens": "tokens over all ranks",
-        "hidden": "model dimension",
-        "inter": "inner dimension of one expert before tensor parallelism",
-        "topk": "experts a token",
-        "experts": "experts over all ranks",
-        "tp": "tensor-parallel ranks of an expert",
-        "ep": "expert-parallel ranks",
-        "dtype": "number format of the experts",
-        "kernel": "implementation; `nongated` in it means two matrices an expert, not three",
-        "distribution": "balanced or a power law of the routing",
-    },
-    "comm": {
-        "op": "custom_allreduce, nccl_all_reduce, nccl_all_gather, nccl_reduce_scatter, nccl_alltoall",
-        "ngpus": "devices",
-        "message_bytes": "bytes of the whole message",
-    },
-    "moe_a2a": {
-        "comm_backend": "implementation: ends in ht (high throughput) or ll (low latency)",
-        "phase": "dispatch or combine",
-        "dtype": "what is sent",
-        "ep_size": "devices",
-        "hidden": "model dimension",
-        "topk": "experts a token",
-        "tokens": "tokens of one device",
-    },
-    "elementwise": {
-        "operation": "norm, activation, elementwise, embedding, kv_write, rope: the operator kind it stands for",
-        "moved_bytes": "bytes read and written by one kernel",
-    },
+    kind: {line["column"]: line["meaning"] for line in _LINES if line["kind"] == kind}
+    for kind in dict.fromkeys(line["kind"] for line in _LINES)
 }
+_WORDS, _SIZES = ({line["column"] for line in _LINES if line["holds"] == what} for what in ("words", "size"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,19 +84,6 @@ def write_tables(tables: Iterable[KernelTable], folder: Path) -> tuple[Path, ...
 
 
 _SCANS = {True: "select * from read_parquet(?)", False: "select * from read_csv(?)"}
-# Columns of words; every other one holds numbers.
-_WORDS = {
-    "dtype",
-    "kv_dtype",
-    "phase",
-    "gemm_type",
-    "op_name",
-    "kernel",
-    "distribution",
-    "op",
-    "comm_backend",
-    "operation",
-}
 
 
 @contextmanager
@@ -207,17 +125,12 @@ def _read(path: Path) -> KernelTable:
                 f"{path}: {name} holds something else than numbers", hint=f"{name}: {_meaning(kind, name)}"
             )
     latency = numbers.pop("latency_us") * 1e-6
-    sizes = {name: values for name, values in numbers.items() if name in _POSITIVE}
+    sizes = {name: values for name, values in numbers.items() if name in _SIZES}
     _check_positive(path, {**sizes, "latency_us": latency})
     return KernelTable(kind=kind, numbers=numbers, words=words, latency_s=latency, source=str(path))
 
 
 _LONGEST_REASON = 200
-# Sizes that are divided by, or whose logarithm is taken. Lengths, prefixes and windows may be 0.
-_POSITIVE = {
-    "m", "n", "k", "batch", "heads", "kv_heads", "head_dim", "tokens", "hidden", "inter", "topk", "experts", "tp", "ep",
-    "ngpus", "message_bytes", "ep_size", "moved_bytes",
-}  # fmt: skip
 
 
 def _meaning(kind: str, name: str) -> str:

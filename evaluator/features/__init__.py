@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from evaluator.features.feature import Feature
 from evaluator.features.image_requests import EncodersApart, ImageRequests
-from evaluator.features.plan_ways import ExpertRouting, PlanWays, SidesApart
 from evaluator.features.published_parts import LANGUAGE_PART, Formats, PublishedParts
-from evaluator.features.workload_ways import DraftWays, OutsideKeys
+from evaluator.features.workload_ways import DraftWays, ExpertRouting, OutsideKeys, PlanWays, SidesApart
 from evaluator.graph.operators import OperatorSet
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario

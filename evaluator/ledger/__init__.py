@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.inputs.engines.engine_profiles import Nearby
     from evaluator.ledger.deployments import (
+        FEWEST_PROMPTS,
         OPEN_LOOP,
         Deployment,
         central_metrics,

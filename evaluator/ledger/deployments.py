@@ -64,6 +64,10 @@ ONE_MODEL: Mapping[str, str] = {
 }
 
 
+FEWEST_PROMPTS = 5  # of a user: of two each, TTFT is four times as long, since the first prompts come all at once
+MOST_PROMPTS = 50  # of more, the first prompts are too few to tell
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """The deployment that is predicted for one measured point. `users` is the concurrency of all of it."""
@@ -79,6 +83,7 @@ class Deployment:
     output_length: int
     users: int
     client: Client | None = None  # who asked, where the source says so
+    prompts_per_user: int | None = None  # of a run whose number of requests is known
     token_budget: int | None = None  # a launch flag; None is the engine's own
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     decode_seats: int | None = None  # a launch flag of instances that decode alone: requests of a replica at once
@@ -94,6 +99,11 @@ class Deployment:
     @property
     def users_of_replica(self) -> int:
         return max(1, -(-self.users // (self.plan.dp * self.instances)))
+
+    @property
+    def of_bursts(self) -> bool:
+        """TTFT is that of prompts that came all at once."""
+        return self.prompts_per_user is not None and self.prompts_per_user < FEWEST_PROMPTS
 
     @property
     def num_devices(self) -> int:
@@ -169,6 +179,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         output_length=max(1, round(output_length)),
         users=round(users),
         client=flags.client if said.shortest_length is None else Client(shortest=said.shortest_length),
+        prompts_per_user=_prompts_per_user(record),
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
         decode_seats=flags.decode_seats if apart else None,
@@ -200,6 +211,12 @@ def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
     if record.mode in {"prefill", "decode"} and decode.batch_size is not None:
         return decode.batch_size * plan.dp
     raise Unmatched(OPEN_LOOP if record.request_rate else "concurrency not stated")
+
+
+def _prompts_per_user(record: MeasurementRecord) -> int | None:
+    if not record.concurrency or not record.run.completed_requests:
+        return None
+    return min(max(1, round(record.run.completed_requests / record.concurrency)), MOST_PROMPTS)
 
 
 def _replicas(record: MeasurementRecord) -> int:

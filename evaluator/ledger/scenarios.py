@@ -99,4 +99,6 @@ def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:
     client = deployment.client
     if deployment.batched:  # nobody comes back, so nobody drifts
         return replace(client or engine.client, shortest=client.shortest if client else 1.0, prompts_per_user=1)
+    if deployment.prompts_per_user is not None:
+        return replace(client or engine.client, prompts_per_user=deployment.prompts_per_user)
     return client

@@ -25,9 +25,9 @@ from evaluator.graph.operators import COLLECTIVE_KINDS, ExpertExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.pricing.collectives import reach
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.mixer_work import chained, padding_of
+from evaluator.pricing.theoretical import reach
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import Convention

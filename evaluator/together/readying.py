@@ -12,9 +12,8 @@ from evaluator.graph.shipped import operators_of_request, operators_text
 from evaluator.identity import RecordBuilder
 from evaluator.request import PlannedScenario
 from evaluator.scenario import Scenario
-from evaluator.together.grouping import likeness
 from evaluator.together.ranges import BatchRange
-from evaluator.together.side_evaluation import Ranged, batch_ranges
+from evaluator.together.side_evaluation import Ranged, batch_ranges, likeness
 from store.errors import SweepdbError
 from store.light_dataclass import dataclass
 from store.opening import Store

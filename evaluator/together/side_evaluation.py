@@ -1,9 +1,13 @@
-"""Evaluates scenarios side by side where possible, and finds their batch sizes."""
+"""Evaluates scenarios side by side where possible, and finds their batch sizes.
+
+Those have the same operators, prices and phase, and one prompt length each."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from operator import attrgetter
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -11,13 +15,80 @@ from numpy.typing import NDArray
 
 from evaluator.evaluate import batch_source, cost_of, evaluate_run, evaluate_scenario
 from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.side_by_side import SideBySide
-from evaluator.together.grouping import AskedSizes, grouped
 from evaluator.together.ranges import FIRST_BLOCK, BatchRange, batch_range, fitting_of, most_worth, range_up_to
+from store.light_dataclass import dataclass
+from store.schema import FORMULA_MODELS
+
+_MOST_PROBES = 16_384  # side by side: what stays in a core's cache
+_FEW_LAYERS = 7  # kinds of them: up to here a sum over them has one order, however many batches it is of
+# Every field but lengths and what is large: one that is added later keeps scenarios apart until somebody decides.
+_LENGTHS = {"input_length", "output_length", "prefix_cache_hit_rate", "max_batched_tokens", "bins", "name"}
+_decided = attrgetter(*(item.name for item in fields(Scenario) if item.name not in {"model", "device", "workload"}))
+_shared = attrgetter(*(item.name for item in fields(Workload) if item.name not in _LENGTHS))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSizes:
+    """Operators by trace, and the first and last batch size."""
+
+    scenario: Scenario
+    operators: Mapping[str, OperatorSet]
+    first: int
+    last: int
+
+    @property
+    def probes(self) -> int:
+        return self.last - self.first + 1
+
+
+def grouped(asked: Sequence[AskedSizes], *, in_memory: bool = False) -> Iterator[list[int]]:
+    """Indices of scenarios; others stand alone.
+
+    `in_memory`: only their memory is asked, which chunks beside decodes do not change."""
+    open_groups: dict[Hashable, tuple[list[int], int]] = {}
+    for place, one in enumerate(asked):
+        alike = likeness(one.scenario, one.operators, in_memory=in_memory)
+        if alike is None:
+            yield [place]
+            continue
+        places, probes = open_groups.pop(alike, ([], 0))
+        if places and probes + one.probes > _MOST_PROBES:
+            yield places
+            places, probes = [], 0
+        open_groups[alike] = ([*places, place], probes + one.probes)
+    for places, _ in open_groups.values():
+        yield places
+
+
+def likeness(scenario: Scenario, operators: Mapping[str, OperatorSet], *, in_memory: bool = False) -> Hashable | None:
+    """Equal where only lengths differ; None stands alone.
+
+    Large parts compare by identity: scenarios of a request share them."""
+    workload = scenario.workload
+    if scenario.serving_model not in FORMULA_MODELS or scenario.engine is not None or scenario.convention != "physical":
+        return None
+    if workload.images is not None or workload.tiers or len(scenario.model.layers) >= _FEW_LAYERS:
+        return None
+    source = batch_source(scenario)
+    if not isinstance(source, FixedLengths):
+        return None
+    chunks = 1 if scenario.phase == "decode" else source.chunks
+    if chunks > 1 and scenario.phase == "aggregated" and not in_memory:
+        return None  # each has a schedule of its own
+    large = (
+        chunks,
+        id(scenario.model),
+        id(scenario.device),
+        *sorted((trace, id(one)) for trace, one in operators.items()),
+    )
+    return large, _decided(scenario), _shared(workload)
+
 
 Made = TypeVar("Made")
 Given = ParamSpec("Given")

@@ -28,7 +28,7 @@ from queries.errors.spreads import OWN
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import FORMULA_MODELS
-from store.texts import element, html_of
+from store.texts import counted, element, html_of
 
 if TYPE_CHECKING:
     from queries.judging.first_tokens import TtftInterval
@@ -192,7 +192,7 @@ class Answer(Framed):
         return [dict(zip(self.nearest_columns, row, strict=True)) for row in self.nearest]
 
     def __repr__(self) -> str:
-        rows = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}"
+        rows = counted(len(self.rows), "row")
         return f"<Answer {self.report}: {rows} of {self.probes_considered:,} {self.counts} looked at>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, object]:

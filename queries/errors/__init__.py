@@ -9,22 +9,30 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from queries.errors.basis import BASIS, SEEN_PAIRS, kernels_lack
     from queries.errors.expected import LEAST_POINTS, METRICS, PAIRED, ExpectedError
-    from queries.errors.shipped import ANY, ASKED, DEVICES, FOLDER, KNOWN, POINTS, SUMMARY, Region, ShippedDevice
     from queries.errors.spreads import (
+        ANY,
+        ASKED,
         CARRIED_STEPS,
+        DEVICES,
         ENGINE,
+        FOLDER,
+        KNOWN,
         KNOWN_NAMES,
         LEVELS,
         METRIC_NAMES,
         OTHERS,
         OWN,
+        POINTS,
         QUANTILE_DIGITS,
         SERVER_POINTS,
         SPREADS,
+        SUMMARY,
         TUNED,
         UNKNOWN_STEPS,
         WHOSE,
         WIDER,
+        Region,
+        ShippedDevice,
         Spread,
         Stated,
         family_of,

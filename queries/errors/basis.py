@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from queries.errors.shipped import ShippedDevice, devices
-from queries.errors.spreads import known_of
+from queries.errors.spreads import ShippedDevice, devices, known_of
 
 if TYPE_CHECKING:
     from queries.errors.expected import Subject

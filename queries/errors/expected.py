@@ -10,8 +10,9 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
-from queries.errors.shipped import ANY, ASKED, Key, devices, region
 from queries.errors.spreads import (
+    ANY,
+    ASKED,
     CARRIED_STEPS,
     ENGINE,
     OTHERS,
@@ -19,8 +20,11 @@ from queries.errors.spreads import (
     TUNED,
     UNKNOWN_STEPS,
     ErrorFigures,
+    Key,
+    devices,
     figures_of,
     parts_of,
+    region,
     shipped_spreads,
 )
 from store.light_dataclass import dataclass

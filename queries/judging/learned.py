@@ -16,6 +16,7 @@ from queries.judging.confidence import EVEN, HELD, SURE, Predicted
 from queries.judging.subjects import KEY_LENGTH
 from queries.learning.own_points import MOST_RUNS
 from store.light_dataclass import dataclass
+from store.texts import counted
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
@@ -238,7 +239,7 @@ class LearnedAnswer:
             ", ".join(f"{name} +-{told[metric]:.0f} %" for metric, name, _ in _METRICS if metric in told)
             for told in (percent, without)
         )
-        runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
+        runs = counted(len(keys), "run")
         return OwnRuns(
             lines=(f"{line}, from {runs} of yours; {bare} without", *self._warnings(group for group, *_ in groups)),
             points=tuple(read), percent=percent, corrected=len(self._told),
@@ -291,7 +292,7 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
 def near_runs(near: int, runs: int) -> str:
     """Of a row that was not run itself."""
     count, where = (near, "near") if near else (runs, "far from")
-    return f"{where} {count} run{'' if count == 1 else 's'}"
+    return f"{where} {counted(count, 'run')}"
 
 
 def _inverse(rate: float | None) -> float | None:
@@ -350,7 +351,7 @@ def elsewhere_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
     for one in points:
         by_server[one.server] += one.repeats
     return tuple(
-        f"note: {'1 run' if count == 1 else f'{count:,} runs'} of yours on {server.device} under {server.engine} in"
+        f"note: {counted(count, 'run')} of yours on {server.device} under {server.engine} in"
         f" {server.linear} {'corrects' if count == 1 else 'correct'} no row here: none is of that engine and format."
         f" `serving_model={server.engine}`"
         f" `quantization={server.linear}` evaluate such rows and ask about them"
@@ -382,7 +383,7 @@ def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
 
     keys = sorted(frozenset[str]().union(*(one.keys for one in told)))
     error, bare = (100 * median(getattr(one, name) for one in told) for name in ("error", "bare_error"))
-    runs = "1 run" if len(keys) == 1 else f"{len(keys)} runs"
+    runs = counted(len(keys), "run")
     said = OwnRuns(
         lines=(f"steps +-{error:.0f} %, from {runs} of yours at a rate; +-{bare:.0f} % without",), points=tuple(keys),
         percent={_TPOT: error}, corrected=sum(one is not None for one in found),

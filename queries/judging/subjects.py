@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from queries.asking.question import own_tpot
 from queries.errors.expected import PAIRED, HeldOut, OwnError, Stored, Subject
-from queries.errors.shipped import ASKED, KNOWN
-from queries.errors.spreads import LEVELS, ErrorFigures, family_of, known_of
+from queries.errors.spreads import ASKED, KNOWN, LEVELS, ErrorFigures, family_of, known_of
 from store.light_dataclass import dataclass
 from store.reading import ReadTransaction
 from store.schema import FORMULAS, SCENARIO_TABLES, with_scenarios, words_sql

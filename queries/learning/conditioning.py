@@ -150,6 +150,7 @@ class ApartRun(NamedTuple):
     rate: float
     instances: int
     slot_wait_ms: float
+    prompts_per_user: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +185,7 @@ class Lessons:
                 yield ApartRun(
                     number, prompts.id, point.measured["ttft_ms"], point.prompts.answer_ms,
                     point.prompts.requests_per_s / 1000.0, point.prompts.instances,
-                    point.measured["tpot_exclusive_ms"] / 2,
+                    point.measured["tpot_exclusive_ms"] / 2, point.prompts.prompts_per_user,
                 )  # fmt: skip
 
     def taught(self, rows: Iterable[Row], longer: Mapping[int, float]) -> Learned:

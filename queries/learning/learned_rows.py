@@ -33,7 +33,7 @@ _SIZES = f"""
     WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[])) ORDER BY batch_size
 """  # noqa: S608  our names
 _SIDES = Path(__file__).with_name("sides.sql")
-_COUNTED = {"number", "scenario_id", "instances"}
+_COUNTED = {"number", "scenario_id", "instances", "prompts_per_user"}
 _APART = [(name, "BIGINT" if name in _COUNTED else "DOUBLE") for name in ApartRun._fields]
 # What follows the first token takes TPOT's factor; a whole request is both parts.
 _CORRECTED = f"""

@@ -40,6 +40,7 @@ class Apart(NamedTuple):
     decoding: int  # instances that decode
     requests_per_s: float  # of all of them, as measured
     answer_ms: float  # from the first token to the last
+    prompts_per_user: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ class OwnPoint:
     prompts: Apart | None = None
     requests_per_s: float | None = None  # that arrive at one instance, whoever waits
     order: tuple[float, int] = (0.0, 0)  # when measured, its number in the store
+    of_bursts: bool = False  # TTFT teaches nothing: it is of prompts that came all at once
 
     @property
     def kind(self) -> Kind:

@@ -12,7 +12,7 @@ observed AS (
         mean_length(shortest_length) * prompt_service_ms AS service_ms,
         mean_length(shortest_length) * 1000.0 * kv_bytes_per_request
             / (tp * pp * moving_bytes_per_s(link_bytes_per_s)) AS transfer_ms,
-        1.0 / coalesce(prompts_per_user, 10) AS first_share
+        1.0 / coalesce(run.prompts_per_user, prompts.prompts_per_user, 10) AS first_share
     FROM apart_run AS run
     JOIN main.probe AS prompts ON prompts.scenario_id = run.scenario_id AND batch_size = 1
     JOIN outermost ON outermost.key = device_key

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         unread,
         words_of_settings,
     )
-    from queries.measured_rows.near_lengths import met, runs_meet
     from queries.measured_rows.placing import MeasuredRows
+    from queries.measured_rows.relation import met, runs_meet
     from queries.measured_rows.servers import AS_STATED, NamedServer, ServerNamer, StatedServer, as_stated
     from queries.measured_rows.sides import side_of
     from queries.measured_rows.sweep_side import (

@@ -17,7 +17,6 @@ from queries.asking.question import Question
 from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED, check_pairs
 from queries.measured_rows.kept_settings import KeptSettings
-from queries.measured_rows.near_lengths import runs_meet
 from queries.measured_rows.predicted import groups_of, subjects_of
 from queries.measured_rows.relation import (
     RELATIONS,
@@ -27,6 +26,7 @@ from queries.measured_rows.relation import (
     make_base,
     make_rows,
     read_ladders,
+    runs_meet,
 )
 from queries.measured_rows.servers import NO_KV_FORMAT, ServerNamer
 from queries.measured_rows.sides import side_of
@@ -35,6 +35,7 @@ from queries.scoping.scope import NO_LARGEST_BATCH, ResolvedScope, ScopeRow
 from store.errors import InputError
 from store.reading import read_store_id
 from store.schema import FORMULA_MODELS
+from store.texts import counted
 
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
@@ -254,9 +255,7 @@ def _alone(ladders: Sequence[Ladder], every: Sequence[Ladder]) -> ResolvedScope:
         families=(MEASURED,),
         of_measured=True,
         serving_models=tuple(sorted(_engines(ladders))),
-        left_out=f"{others} other measured subject{'' if others == 1 else 's'} in this store: `all`"
-        if others
-        else None,
+        left_out=f"{counted(others, 'other measured subject')} in this store: `all`" if others else None,
     )
 
 

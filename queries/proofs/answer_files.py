@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from queries.asking.question import Answer
-from queries.proofs.canonical import SIGNIFICANT_DIGITS, first_difference, plain, spelled, strict_json
-from queries.proofs.document import in_one_form, is_local, shown_digest
+from queries.proofs.document import (
+    SIGNIFICANT_DIGITS,
+    first_difference,
+    in_one_form,
+    is_local,
+    plain,
+    shown_digest,
+    spelled,
+    strict_json,
+)
 from store.errors import InputError, StoreError
 from store.reading import duckdb, in_memory
 from store.texts import from_text

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.asking.variables import literal
-from queries.publishing.public_tables import PROBES, commented, quoted
 from queries.publishing.targets import (
     BLOCK_COLUMNS,
     BLOCKS,
+    PROBES,
     STAMP,
     STAMP_COLUMNS,
     Block,
@@ -20,7 +20,9 @@ from queries.publishing.targets import (
     Published,
     Target,
     Typed,
+    commented,
     not_ours,
+    quoted,
 )
 from store.errors import InputError
 from store.reading import duckdb
@@ -28,7 +30,7 @@ from store.sealing import put_temporary
 from store.whole_files import refuse_special, unwritable
 
 if TYPE_CHECKING:
-    from queries.publishing.public_tables import PublishedRelation
+    from queries.publishing.targets import PublishedRelation
 
 _FORMAT = "v1.2.0"  # the oldest DuckDB that reads what is published: shells and drivers lag behind the library
 _STAMPED = [(name, type_) for name, type_ in STAMP_COLUMNS]

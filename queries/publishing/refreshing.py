@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 
 from queries.connect import StoreConnection
 from queries.publishing.duckdb_targets import DuckdbTarget, ParquetTarget
-from queries.publishing.public_tables import (
+from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
+from queries.publishing.targets import (
+    BLOCK_COLUMNS,
+    BLOCKS,
     DICTIONARY,
     DICTIONARY_COLUMNS,
     PROBES,
+    Blocks,
+    Target,
     dictionary_rows,
     published_relations,
 )
-from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
-from queries.publishing.targets import BLOCK_COLUMNS, BLOCKS, Blocks, Target
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import read_store_id

@@ -12,8 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from queries.asking.variables import literal
-from queries.publishing.public_tables import PROBES, commented, quoted
-from queries.publishing.targets import BLOCKS, STAMP, STAMP_COLUMNS, Block, Blocks, Published, Target, Typed, not_ours
+from queries.publishing.targets import (
+    BLOCKS,
+    PROBES,
+    STAMP,
+    STAMP_COLUMNS,
+    Block,
+    Blocks,
+    Published,
+    Target,
+    Typed,
+    commented,
+    not_ours,
+    quoted,
+)
 from store.errors import InputError
 from store.location import parse_url
 from store.whole_files import refuse_special
@@ -21,7 +33,7 @@ from store.whole_files import refuse_special
 if TYPE_CHECKING:
     import duckdb
 
-    from queries.publishing.public_tables import PublishedRelation
+    from queries.publishing.targets import PublishedRelation
 
 _ROWS = 10_000
 _INDEX = "scenario_id, block_id"

@@ -13,6 +13,7 @@ from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
 from store.schema import PHASES, SCENARIO_TABLES, SERVICE, VOIDED_SWEEPS, scenario_tables, with_scenarios
+from store.texts import counted
 
 _NEWEST = (
     "SELECT s.id, s.kind FROM sweep s"  # noqa: S608  our text
@@ -95,7 +96,7 @@ def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | No
         return None
     count = len(Grouping([row for row, _ in others], PHASES).groups)
     filters = list(_filters(mine, others))
-    said = f"{count} other subject{'' if count == 1 else 's'} in this store: `all`"
+    said = f"{counted(count, 'other subject')} in this store: `all`"
     return f"{said}, or {', '.join(filters)}" if filters else said
 
 

@@ -1,6 +1,7 @@
 """Rewrites parts so that what is asked about together lies together: by model, workload and phase, 1.5 M rows a file.
 
-A reader keeps the files that it has opened; files that were replaced go after five minutes."""
+A reader keeps the files that it has opened; files that were replaced, or left by stopped workers, go later.
+A row whose file belongs to another database is forgotten, and its file stays."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from store.errors import StoreError
 from store.light_dataclass import dataclass
@@ -19,20 +21,78 @@ from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.claiming import claim_beside, part_shelf, require_own
 from store.parts.files import PutFile, put_in_place, unfinished
-from store.parts.naming import insert_part
-from store.parts.removing import remove_retired, remove_unneeded
-from store.placing import WAITING, PartRow, Shelf, found_shelf, parts_in_use
+from store.parts.naming import forget_state, forget_thinned, insert_part, thinned_of
+from store.placing import LEFT_S, WAITING, Ownership, PartRow, Shelf, found_shelf, home_of, parts_in_use
 from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
-from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
+from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT, PART_THINNED
 from store.schema.tables import MEASURES
 from store.sealing.digesting import groups_of
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.part_files import LARGEST_PART_ROWS, RETIRED_KEPT_S, copy_rows, quoted, rows_written
-from store.writing.statements import utc_now
+from store.writing.statements import as_utc, utc_now
 
 if TYPE_CHECKING:
     import duckdb
+
+
+class _Retired(NamedTuple):
+    id: int
+    name: str
+    folder: str
+
+
+def remove_retired(store: Store, kept_s: float) -> int:
+    removed = 0
+    ownership = _ownership(store)
+    with store.writing() as connection:
+        for part in _retired(connection, kept_s):
+            with suppress(OSError):  # a place that does not answer now is asked by the next compaction
+                files = [(part.name, part.folder), *thinned_of(connection, part.id)]
+                removed += sum(_removed(store, ownership, name, folder) for name, folder in files)
+                forget_thinned(connection, part.id)
+                forget_state(connection, part.name)
+                connection.execute(delete(PART).where(PART.c.id == part.id))
+    return removed
+
+
+def remove_unneeded(store: Store) -> int:
+    """Delete files of workers that did not come back for them within a day; no database ever named one."""
+    removed = 0
+    with store.reading() as connection:
+        thinned = set(connection.scalars(select(PART_THINNED.c.name)))
+    ownership = _ownership(store)
+    for home, shelf in ownership.own_shelves():
+        with suppress(OSError), shelf.locked():
+            for name in shelf.unneeded(thinned, older_than_s=LEFT_S) if ownership.may_change(shelf, home) else ():
+                shelf.remove(name)
+                removed += 1
+    return removed
+
+
+def _ownership(store: Store) -> Ownership:
+    with read_transaction(store.location) as transaction:
+        return Ownership.read(transaction)
+
+
+def _retired(connection: Connection, kept_s: float) -> Iterator[_Retired]:
+    found = select(PART.c.id, PART.c.name, PART.c.folder, PART.c.retired_at).where(PART.c.retired_at.is_not(None))
+    for id_, name, folder, moment in connection.execute(found).all():
+        if utc_now() - as_utc(moment) >= timedelta(seconds=kept_s):
+            yield _Retired(id_, name, folder)
+
+
+def _removed(store: Store, ownership: Ownership, name: str, folder: str) -> bool:
+    """Delete a file in a folder that belongs to this database, and to no other since a moment ago."""
+    shelf, home = found_shelf(store.location, name, folder), home_of(folder)
+    if not ownership.may_change(shelf, home):
+        return False
+    with shelf.locked():  # whoever takes the folder over does so under this lock
+        mine = ownership.may_change(shelf, home)
+        if mine:
+            shelf.remove(name)
+    return mine
+
 
 _MUCH_LARGER = 4
 _MEMORY = 10**9

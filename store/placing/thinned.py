@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from store.location import StoreLocation
-from store.placing.file_states import FileState, changed_since, states_of_files
 from store.placing.folders import found_shelf
-from store.placing.places import Place
+from store.placing.places import FileState, Place, changed_since, states_of_files
 from store.placing.shelves import Folder
 from store.reading import ReadTransaction
 

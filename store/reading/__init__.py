@@ -11,7 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
     from store.reading.interrupts import InterruptBell, interrupts_held, interrupts_noticed
-    from store.reading.known_names import NameKind, StoredName, stored_names
+    from store.reading.known_names import NameKind, stored_names
     from store.reading.load_blocks import LOAD_VALUES, stored_loads
     from store.reading.silent_duckdb import duckdb, in_memory, machine_memory
     from store.reading.store_state import Recalled, Version, read_measured, read_moment, read_state, version_of

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         filled,
         measured_select,
         probe_select,
-        read_column,
     )
     from store.schema.raw_relations import RAW_BY_NAME, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served

@@ -4,14 +4,17 @@ Snapshots, views, instances and pairs follow. Declarations: store.schema.tables.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import cast
 
 from store.light_dataclass import dataclass
-from store.schema.declaring import DOUBLE, PHASES, TEXT, Column, ColumnType, OnPairs, Phase
+from store.schema.declaring import PHASES, TYPES, Column, OnPairs, Phase
 from store.schema.plan_columns import OF_PLANS, label_sql
 from store.schema.tables import ALIASES, MEASURES, TABLES
 
@@ -121,134 +124,36 @@ STEPS = {  # what several derived columns are made of, by the name that stands f
     "whole_ms": WHOLE_MS,
     "finished_per_s": f"(1000.0 * concurrency / nullif({WHOLE_MS} + {_MISSED_MS}, 0))",
 }
-_MINUS_ONE = "{decoded_per_s} / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END)"
+_TEXTS = {
+    "{work_share}": _WORK_SHARE,
+    "{minus_one}": "{decoded_per_s} / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END)",
+    "{plan_label}": label_sql(),
+}
 
 
-def _derived(
-    name: str,
-    unit: str,
-    meaning: str,
-    every: str | None = None,
-    phases: tuple[Phase, ...] = PHASES,
-    *,
-    type_: ColumnType = DOUBLE,
-    on_pairs: OnPairs = "sides",
-    **by_phase: str,
-) -> ReadColumn:
+def _derived(line: Mapping[str, str]) -> ReadColumn:
     """Portable SQL over a stored probe's columns: for every row, or by phase."""
-    cases = " ".join(f"WHEN '{phase}' THEN {sql}" for phase, sql in by_phase.items())
+    every = line["every"]
+    cases = "".join(f" WHEN '{phase}' THEN {line[phase]}" for phase in PHASES if line[phase])
+    source = every or f"CASE phase{cases} END"
+    for name, sql in _TEXTS.items():
+        source = source.replace(name, sql)
+    phases = line["phases"].split("+") if line["phases"] else PHASES
     return ReadColumn(
-        name=name,
-        type=type_.read_as,
-        unit=unit,
-        meaning=meaning,
-        source=every or f"CASE phase {cases} END",
-        phases=tuple(phase for phase in phases if every or phase in by_phase),
-        on_pairs=on_pairs,
+        name=line["name"],
+        type=TYPES[line["type"]].read_as,
+        unit=line["unit"],
+        meaning=line["meaning"],
+        source=source,
+        phases=tuple(phase for phase in PHASES if phase in phases and (every or line[phase])),
+        on_pairs=cast("OnPairs", line["pairs"] or "sides"),
     )
 
 
-REFERENCE = _derived(
-    "probe",
-    "none",
-    "short reference of the row: scenario and batch size; show, explain and why accept it",
-    "substr(scenario, 1, 8) || ':' || batch_size",
-    type_=TEXT,
-)
-# In the place of the column of its name.
-WHOLE_REQUEST = _derived(
-    "e2e_ms",
-    "ms",
-    "arrival to last token of a request of the client's mean lengths: concurrency / requests_per_s; NULL unless"
-    " aggregated",
-    aggregated="{whole_ms}",
-)
-DERIVED_COLUMNS: tuple[ReadColumn, ...] = (
-    _derived(
-        "plan",
-        "none",
-        "label of the split: tp8pp1dp1, with the expert split where there is one",
-        label_sql(),
-        type_=TEXT,
-    ),
-    _derived(
-        "prefill_capacity_requests_per_s",
-        "requests/s",
-        "prompts a second of one prefill instance: concurrency / makespan, at the mean work of a prompt; NULL"
-        " elsewhere",
-        prefill="{capacity}",
-    ),
-    _derived(
-        "prefill_ttft_requests_per_s",
-        "requests/s",
-        "the seeds' rule: concurrency / mean ttft; NULL elsewhere",
-        prefill=f"1000.0 * concurrency / nullif(ttft_ms, 0) * {_WORK_SHARE}",
-    ),
-    _derived(
-        "decode_minus_one_requests_per_s",
-        "requests/s",
-        "concurrency / (tpot x max(output_length - 1, 1)) of one decode instance; NULL elsewhere",
-        decode=_MINUS_ONE,
-    ),
-    _derived(
-        "decode_full_requests_per_s",
-        "requests/s",
-        "concurrency / (tpot x output_length), seed 000's rule; NULL elsewhere",
-        decode="{decoded_per_s} / output_length",
-    ),
-    _derived(
-        "requests_per_s",
-        "requests/s",
-        "finished requests a second: capacity of a prefill or decode instance, concurrency / e2e of an aggregated one"
-        " at the mean work of a prompt",
-        prefill="{capacity}",
-        decode=_MINUS_ONE,
-        aggregated="{finished_per_s}",
-    ),
-    _derived(
-        "input_tokens_per_s",
-        "tokens/s",
-        "prompt tokens served a second, cached ones included; NULL for decode",
-        prefill="{capacity} * input_length_mean",
-        aggregated="{finished_per_s} * {length_share} * input_length_mean",
-    ),
-    _derived(
-        "output_tokens_per_s",
-        "tokens/s",
-        "generated tokens a second of one instance, ttft counted once; NULL for prefill",
-        decode="{decoded_per_s}",
-        aggregated="{finished_per_s} * {length_share} * output_length",
-    ),
-    _derived(
-        "output_tokens_per_s_twice",
-        "tokens/s",
-        "seed 001's printed formula, which counts ttft twice; NULL unless aggregated",
-        aggregated="1000.0 * concurrency * output_length"
-        " / (ttft_ms + tpot_inclusive_ms * output_length + 2 * {missed_ms})",
-    ),
-    _derived(
-        "output_tokens_per_s_per_device",
-        "tokens/s",
-        "output_tokens_per_s / devices of the instance",
-        decode="{decoded_per_s} / num_devices",
-        aggregated="{finished_per_s} * {length_share} * output_length / num_devices",
-    ),
-    _derived(
-        "tokens_per_s_per_user",
-        "tokens/s",
-        "1000 / tpot_exclusive_ms; NULL for prefill",
-        "1000.0 / nullif(tpot_exclusive_ms, 0)",
-        ("decode", "aggregated"),
-        on_pairs="alone",
-    ),
-    _derived(
-        "input_length_bias",
-        "ratio",
-        "how far the mean prompt of the composed batch is off: realised_input_length_mean / input_length_mean - 1; NULL"
-        " for fixed lengths",
-        "realised_input_length_mean / input_length_mean - 1",
-    ),
-)
+# A row's reference; what comes in the place of the column of its name; and further ones.
+with Path(__file__).with_name("derived_columns.csv").open(encoding="utf-8", newline="") as _file:
+    REFERENCE, WHOLE_REQUEST, *_derived_columns = map(_derived, csv.DictReader(_file))
+DERIVED_COLUMNS: tuple[ReadColumn, ...] = tuple(_derived_columns)
 # Stored names that readers see under another one; both can be read until the next release.
 _OLD_RATES = {
     name.replace("requests_per_s", "qps"): name

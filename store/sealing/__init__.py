@@ -10,14 +10,7 @@ if TYPE_CHECKING:
     from store.sealing.damage import damage_named, damaged_snapshot
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.held import HeldRows
-    from store.sealing.into_duckdb import (
-        create_table,
-        fetched_arrays,
-        insert_arrays,
-        insert_rows,
-        put_repeating,
-        put_temporary,
-    )
+    from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, put_repeating, put_temporary
     from store.sealing.laying_down import seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store

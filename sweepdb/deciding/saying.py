@@ -7,8 +7,9 @@ from dataclasses import asdict
 from itertools import combinations
 
 from queries.judging import MEASURED, PREDICTED
+from store.texts import counted
 from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Start
-from sweepdb.planning.labels import devices_in_words, short_plan
+from sweepdb.planning.labels import short_plan
 
 NEXT = "Run next"
 _DISAGREEING = 1.25  # times between two runs of one setting from which both are named
@@ -81,7 +82,7 @@ def _answer(found: Decision) -> str:
     known = one.stands if one.stands in {MEASURED, PREDICTED} else f"predicted, corrected: {one.stands}"
     return (
         f"Answer now: {deployment(one)}: {one.requests_per_s:.3g} requests/s ({one.output_tokens_per_s:,.0f} tokens/s)"
-        f" on {devices_in_words(one.num_devices)}, {known}."
+        f" on {counted(one.num_devices, 'device')}, {known}."
         f" Probability that all limits are kept: {_percent(one.holds)}."
     )
 
@@ -119,6 +120,6 @@ def _start(one: Start, *, first: bool) -> str:
     users = ", ".join(map(str, sorted(rung.concurrency for rung in one.ladder)))
     begin = NEXT if first else "Then"
     return (
-        f"{begin}: start {short_plan(one.plan)} on {devices_in_words(one.num_devices)} of {one.device} (launch"
+        f"{begin}: start {short_plan(one.plan)} on {counted(one.num_devices, 'device')} of {one.device} (launch"
         f" {one.probe}) and measure concurrency {users}: expected to gain {_percent(one.gain)}."
     )

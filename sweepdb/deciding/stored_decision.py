@@ -16,12 +16,10 @@ from queries.session import Session
 from store.errors import InputError
 from store.opening import open_store
 from store.writing import get_prices
-from sweepdb.deciding.choosing import BELIEVED, Worlds
 from sweepdb.deciding.decision import BUDGET, GAIN, MODE, REPORT, Band, Chosen, Decision, Outcome, Run, Rung, Start
 from sweepdb.deciding.settings import rungs
-from sweepdb.deciding.settings_run import OwnRun, failed_plans, own_runs
-from sweepdb.deciding.stored import carried_rates, stored_settings
-from sweepdb.deciding.worlds import METRICS, OwnSettings, Wanted, candidates
+from sweepdb.deciding.stored import OwnRun, carried_rates, failed_plans, own_runs, stored_settings
+from sweepdb.deciding.worlds import BELIEVED, METRICS, OwnSettings, Wanted, Worlds, candidates
 from sweepdb.evaluating.option_values import JOBS, check_jobs
 from sweepdb.own_runs import own_points
 from sweepdb.planning.answering import stored_or_evaluated

@@ -21,6 +21,7 @@ from store.light_dataclass import dataclass
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
+from store.texts import counted
 from store.writing import get_operators
 from sweepdb.evaluating.option_values import JOBS, check_jobs, options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
@@ -104,8 +105,9 @@ class Evaluation(SweepReport):
 
     def __repr__(self) -> str:
         failed = sum(failure.scenarios for failure in self.failures)
-        told = f"{self.probes_stored:,} probes stored, {self.probes_known:,} already there"
-        return f"<Evaluation {self.sweep}: {self.scenarios} scenarios, {told}{f', {failed} failed' if failed else ''}>"
+        told = f"{counted(self.probes_stored, 'probe')} stored, {self.probes_known:,} already there"
+        told += f", {failed} failed" if failed else ""
+        return f"<Evaluation {self.sweep}: {counted(self.scenarios, 'scenario')}, {told}>"
 
 
 def evaluate(

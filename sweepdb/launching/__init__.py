@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from sweepdb.launching.flags_of_rows import EAGER, cache_room, changed_flags, holding
     from sweepdb.launching.folder import launch_files, write_launch
     from sweepdb.launching.server_command import HEALTH
-    from sweepdb.launching.several_servers import START
+    from sweepdb.launching.shell_target import START
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from evaluator.inputs import Images
 from evaluator.ledger import Unmatched, measured_precision
@@ -72,57 +74,29 @@ def benchmark_script(commands: list[ServerCommand], users: int) -> str:
     bins = (
         "# The row is of a length distribution: this asks its mean lengths alone.\n" if instance.workload.bins else ""
     )
-    return f"""#!/usr/bin/env bash
-# Measures {ENGINE_NAMES[commands[0].engine]} as {" and ".join(one.instance.probe for one in commands)} predicts it.
-# CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
-# REQUESTS how many they ask (PER_USER: each), BASE_URL who answers, TOKENIZER a folder of one's own. RATE, in
-# requests/s, sends them at random moments in place of USERS at once.
-{bins}set -euo pipefail
-HERE="$(cd "$(dirname "$0")" && pwd)"
-BASE_URL="${{BASE_URL:-http://127.0.0.1:8000}}"
-TOKENIZER={_or_else("TOKENIZER", instance.model_name)}
-USERS="${{USERS:-{asked.users}}}"
-REQUESTS="${{REQUESTS:-$((USERS * ${{PER_USER:-{_PROMPTS_A_USER}}}))}}"
-RATE="${{RATE:-}}"
-LOAD="${{RATE:+rate-$RATE}}" LOAD="${{LOAD:-$USERS}}"
-RESULTS="$HERE/results"
-mkdir -p "$RESULTS"
-case "${{CLIENT:-vllm}}" in
-vllm)
-  load=(--max-concurrency "$USERS")
-  if [ -n "$RATE" ]; then load=(--request-rate "$RATE"); fi
-  {_vllm(instance, asked)}
-  ;;
-guidellm)
-  profile="kind=concurrent,streams=$USERS"
-  if [ -n "$RATE" ]; then profile="kind=poisson,rate=$RATE"; fi
-  {_guidellm(instance, asked)}
-  ;;
-aiperf)
-  load=(--concurrency "$USERS")
-  if [ -n "$RATE" ]; then load=(--request-rate "$RATE"); fi
-  {_aiperf(instance, asked)}
-  ;;
-*)
-  echo "CLIENT=$CLIENT is not one of {", ".join(CLIENTS)}" >&2
-  exit 2
-  ;;
-esac
-echo "next: sweepdb measurements import $HERE"
-echo "      sweepdb validate"
-"""
+    return filled_file(
+        BENCH,
+        engine=ENGINE_NAMES[commands[0].engine],
+        probes=" and ".join(one.instance.probe for one in commands),
+        bins=bins,
+        tokenizer=_or_else("TOKENIZER", instance.model_name),
+        users=str(asked.users),
+        each=str(_PROMPTS_A_USER),
+        vllm=_vllm(instance, asked),
+        guidellm=_guidellm(instance, asked),
+        aiperf=_aiperf(instance, asked),
+        clients=", ".join(CLIENTS),
+    )
+
+
+def filled_file(name: str, **words: str) -> str:
+    text = Path(__file__).with_name("scripts").joinpath(name).read_text(encoding="utf-8")
+    return re.sub("@([a-z]+)@", lambda found: words[found[1]], text)
 
 
 def ladder_script(users: Sequence[int]) -> str:
     """ladder.sh: one server at several concurrencies, the worthiest first."""
-    return f"""#!/usr/bin/env bash
-# Measures a started server at each of these numbers of users at once; every result is worth an import by itself.
-set -euo pipefail
-HERE="$(cd "$(dirname "$0")" && pwd)"
-for USERS in ${{LADDER:-{" ".join(map(str, users))}}}; do
-  USERS="$USERS" "$HERE/bench.sh"
-done
-"""
+    return filled_file(LADDER, users=" ".join(map(str, users)))
 
 
 def one_script(files: Mapping[str, str], folder: str) -> str:
@@ -133,19 +107,7 @@ def one_script(files: Mapping[str, str], folder: str) -> str:
         f"cat > {shlex.quote(name)} <<'{_END}'\n{text}{'' if text.endswith(chr(10)) else chr(10)}{_END}\n"
         for name, text in sorted(files.items())
     )
-    return f"""#!/usr/bin/env bash
-set -euo pipefail
-mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)}
-{written}chmod +x ./*.sh
-./{start} > server.log 2>&1 &
-SERVER=$!
-trap 'kill "$SERVER" 2> /dev/null || true' EXIT
-until curl -fsS "${{BASE_URL:-http://127.0.0.1:8000}}/health" > /dev/null 2>&1; do
-  kill -0 "$SERVER" 2> /dev/null || {{ tail -n 20 server.log >&2; exit 1; }}
-  sleep 2
-done
-./{LADDER}
-"""
+    return filled_file("one.sh", folder=shlex.quote(folder), written=written, start=start, ladder=LADDER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

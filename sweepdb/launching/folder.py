@@ -14,31 +14,85 @@ from pathlib import Path
 from queries.asking import Answer, question_of
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.texts import escaped
 from store.whole_files import write_folder
 from sweepdb.launching.benchmark_script import (
     BENCH,
     LADDER,
     benchmark_script,
+    filled_file,
     ladder_script,
     seats_taken,
     stated_circumstances,
 )
 from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, WholeDeployment, whole_deployment
 from sweepdb.launching.flags_of_rows import command_of, production
-from sweepdb.launching.manifests import dynamo_version, manifests
-from sweepdb.launching.readme import readme
-from sweepdb.launching.server_command import (
-    ENGINE_NAMES,
-    ENGINES,
-    TARGETS,
-    Files,
-    Role,
-    ServerCommand,
+from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
+from sweepdb.launching.server_command import ENGINE_NAMES, ENGINES, PRODUCTION, TARGETS, Files, Role, ServerCommand
+from sweepdb.launching.shell_target import (
+    SCRIPT,
+    START,
+    encoder_scripts,
+    on_a_host,
+    pair_start,
+    router_files,
+    scripts,
+    scripts_of,
+    start_files,
 )
-from sweepdb.launching.several_servers import on_a_host, pair_start, start_files
-from sweepdb.launching.shell_target import SCRIPT, encoder_scripts, router_files, scripts, scripts_of
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.sessions import open_session
+
+_LADDER = f"""
+   {LADDER} does so for each number of users that a decision wants."""
+_TO_SERVE = """\
+To serve with, start the scripts whose names begin with production- (or PRODUCTION=1 ./start.sh). They keep
+plan, formats and token budget, and take the engine's own number of requests, its usual share of memory up to 0.9, the
+longest request of the workload, and a prefix cache: a line each says what the row needs instead."""
+_TO_SERVE_ELSEWHERE = """\
+To serve, drop or raise these limits: `sweepdb launch` for the target shell writes scripts without them."""
+
+
+def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
+    first = commands[0]
+    names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
+    rows = "\n".join(
+        f"| {one.role} | {one.instances} | {one.instance.scenario.device.name} | {one.devices} | {one.instance.probe} |"
+        for one in commands
+    )
+    title = (
+        f"{escaped(first.instance.model_name)} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}"
+    )
+    return filled_file(
+        "readme.txt",
+        title=title,
+        rows=rows,
+        started=_started(target, commands, files),
+        bench=BENCH,
+        ladder=_LADDER if LADDER in files else "",
+        expected=EXPECTED,
+        deployment=DEPLOYMENT,
+        serve=_TO_SERVE if target == "shell" else _TO_SERVE_ELSEWHERE,
+    )
+
+
+def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
+    if target == "shell" and START in files:
+        elsewhere = ", which says how on several hosts" if commands[0].several else ""
+        return f"./{START}{elsewhere}; clients ask port 8000 of host 0"
+    if target == "shell":
+        mine = (name for name in sorted(files) if name.endswith(".sh") and not name.startswith(PRODUCTION))
+        return ", ".join(name for name in mine if name not in {BENCH, LADDER})
+    forwarded = f"kubectl port-forward service/{graph_name(commands)}-frontend 8000:8000"
+    how = {
+        "compose": "docker compose up",
+        "k8s": "kubectl apply -f kubernetes.yaml",
+        "llm-d": "helm install NAME llm-d-modelservice/llm-d-modelservice -f values.yaml",
+        "kserve": "kubectl apply -f llminferenceservice.yaml",
+        "dynamo": f"kubectl apply -f dynamo.yaml, where the operator of Dynamo is; reach them by {forwarded}",
+    }
+    return how[target]
+
 
 _COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
 _SEVERAL = re.compile(r"(\d+)x", re.IGNORECASE)

@@ -33,6 +33,7 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
+from store.texts import counted
 from store.whole_files import is_stream, written_whole
 from store.writing import PointTable, corrected_of, put_files, told_apart
 from sweepdb.launching import launched_as, results_of
@@ -168,7 +169,7 @@ def _lines(said: Sequence[_FileSaid]) -> Iterator[str]:
         if len(alike) < _FEWEST_ALIKE:
             yield f"{one.place}: {one.said}"
         elif one.place == alike[0]:
-            yield f"{one.place} and {len(alike) - 1:,} files more, each: {one.said}"
+            yield f"{one.place} and {counted(len(alike) - 1, 'file')} more, each: {one.said}"
 
 
 def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[_FileSaid]:
@@ -182,7 +183,7 @@ def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRe
         if not file.format:
             lines += [_FileSaid(place, f"not read: {'; '.join(file.guessed)}")] if file.guessed else []
             continue
-        parts = [f"{file.count} point{'' if file.count == 1 else 's'} of {file.format}"]
+        parts = [f"{counted(file.count, 'point')} of {file.format}"]
         parts += [f"{file.predictions} left out: predicted, not measured"] if file.predictions else []
         parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
         missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
@@ -204,20 +205,28 @@ def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
     told = (one for record, points in found if points == 1 and (one := _contradicts_itself(record)) is not None)
     first = next(told, None)
     others = sum(1 for _ in told)
-    return parts if first is None else [*parts, f"{first}{f', and {others} points more' if others else ''}"]
+    more = f", and {counted(others, 'point')} more" if others else ""
+    return parts if first is None else [*parts, f"{first}{more}"]
 
 
 def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
     """Reasons of the first points that differ, since names are matched for each."""
-    from sweepdb.own_runs import point_or_reason
+    from sweepdb.own_runs import OF_BURSTS, point_or_reason
 
     reasons: Counter[str] = Counter()
+    of_bursts = 0
     for one, points in found[:_LOOKED_AT]:
-        if one.metrics and isinstance(reason := point_or_reason(one), str):
-            reasons[reason] += points
-    count = sum(reasons.values())
-    points_correct = "1 point corrects" if count == 1 else f"{count} points correct"
-    return [f"{points_correct} no answers: {next(iter(reasons))}"] if reasons else []
+        taught = point_or_reason(one) if one.metrics else None
+        if isinstance(taught, str):
+            reasons[taught] += points
+        elif taught is not None and taught.of_bursts:
+            of_bursts += points
+    said = [f"{_correct(sum(reasons.values()))} no answers: {next(iter(reasons))}"] if reasons else []
+    return [*said, f"{_correct(of_bursts)} TPOT alone: {OF_BURSTS}"] if of_bursts else said
+
+
+def _correct(points: int) -> str:
+    return f"{counted(points, 'point')} correct{'s' if points == 1 else ''}"
 
 
 def _contradicts_itself(one: MeasurementRecord) -> str | None:

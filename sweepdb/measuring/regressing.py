@@ -22,6 +22,7 @@ from queries.measured_rows import (
     sweep_named,
 )
 from store.errors import InputError
+from store.texts import counted
 from sweepdb.measuring.measured_runs import MeasuredRun, measured_runs, no_runs
 from sweepdb.sessions import server_named
 
@@ -47,7 +48,7 @@ class Regression:
     def verdict(self) -> str:
         count = {kind: sum(one.verdict == kind for one in self.changes) for kind in ("worse", "better", "unknown")}
         settings = len({one.setting for one in self.changes})
-        said = f"{settings} setting{'' if settings == 1 else 's'}, {len(self.changes)} numbers compared"
+        said = f"{counted(settings, 'setting')}, {counted(len(self.changes), 'number')} compared"
         said += f": {count['worse']} surely worse"
         said += f", {count['better']} surely better"
         if count["unknown"]:

@@ -11,6 +11,7 @@ from queries.learning import Learned, Lessons, OwnPoint, Process, Setting, lesso
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.location import StoreLocation
 from store.reading import read_transaction
+from store.texts import counted
 from sweepdb.own_runs.reading import own_points
 
 _METRICS = (("ttft_ms", "TTFT", 0), ("tpot_exclusive_ms", "TPOT", 1))
@@ -45,10 +46,10 @@ class OwnRunsOfARow:
 
     def said(self) -> Iterator[str]:
         """Both numbers, then the nearest run."""
-        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        runs = counted(self.runs, "run")
         yield f"{self.probe} with {runs} of yours: {', '.join(str(one) for one in self.times)}"
         at, key = self.nearest.setting, self.nearest.key[:_KEY_LENGTH]
-        devices = "1 device" if at.num_devices == 1 else f"{at.num_devices:g} devices"
+        devices = counted(at.num_devices, "device")
         elsewhere = f"{at.users:g} users, {at.input_length:g} + {at.output_length:g} tokens, {devices}"
         ratios = ", ".join(f"{name} x{value:.2f}" for name, value in self.ratios.items())
         yield f"nearest run: {'this row' if self.measured else elsewhere}; measured against predicted {ratios}"

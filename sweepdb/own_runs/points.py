@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evaluator.identity import model_record
 from evaluator.ledger import (
+    FEWEST_PROMPTS,
     OPEN_LOOP,
     Deployment,
     Unmatched,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 Group = tuple[str, str, str, str, str, str]
 TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", "output_tokens_per_s")
+OF_BURSTS = f"users asked fewer than {FEWEST_PROMPTS} times each: their first prompts waited for one another"
 
 
 def group_of(one: Deployment) -> Group:
@@ -108,6 +110,10 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
         return _at_rate(record) if reason.rule == OPEN_LOOP else reason.rule
     if one.mode not in {"aggregated", APART} or one.batched or one.engine is None:
         return "not a closed loop of whole requests under an engine we know"
+    return _located(record, one)
+
+
+def _located(record: MeasurementRecord, one: Deployment) -> OwnPoint | str:
     measured = central_metrics(record.metrics)
     taught = {name: measured[name] for name in TAUGHT if measured.get(name, 0.0) > 0.0}
     if one.prefill_plan is None:
@@ -115,7 +121,11 @@ def located(record: MeasurementRecord) -> OwnPoint | str:
     return _taught_apart(record, one, taught) if failure_of(record) is None else _failed_apart(record, one)
 
 
-def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint:
+def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint | str:
+    if one.of_bursts:
+        taught = {name: value for name, value in taught.items() if name == "tpot_exclusive_ms"}
+        if not taught:
+            return OF_BURSTS
     return _point(record, one, taught, -(-one.users_of_replica // one.plan.pp))
 
 
@@ -131,7 +141,9 @@ def _taught_apart(record: MeasurementRecord, one: Deployment, taught: Mapping[st
     rate = one.users / (ttft + answer)
     plan = one.plan
     size = max(1, round(rate * answer / (one.instances * plan.dp * plan.pp)))
-    prompts = Apart(plan_name(one.prefill_plan), one.prefill_instances, one.instances, 1000.0 * rate, answer)
+    prompts = Apart(
+        plan_name(one.prefill_plan), one.prefill_instances, one.instances, 1000.0 * rate, answer, one.prompts_per_user
+    )
     times = {"ttft_ms": ttft, "tpot_exclusive_ms": tpot}
     whole = replace(_point(record, one, times, size), prompts=prompts)
     return replace(whole, setting=whole.setting._replace(num_devices=float(plan.num_devices)))
@@ -170,7 +182,7 @@ def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, floa
     )
     return OwnPoint(
         key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version,
+        version=record.engine_version, of_bursts=one.of_bursts and one.prefill_plan is None,
     )  # fmt: skip
 
 

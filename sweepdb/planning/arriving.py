@@ -10,9 +10,10 @@ from math import floor
 from queries.asking import Answer, Framed, Limit, ReportOptions
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
+from store.texts import counted
 from sweepdb.planning.deployment_plan import NextCommand, launched_rows
 from sweepdb.planning.formats import LookedAt
-from sweepdb.planning.labels import deployment_label, devices_in_words, in_words
+from sweepdb.planning.labels import deployment_label, in_words
 from sweepdb.planning.ranking import Row, number_of, quantization_of, subject_of, subjects
 
 _COUNTS = ("instances", "prefill_instances", "decode_instances")
@@ -284,7 +285,7 @@ def _verb(devices: object, many: str, one: str) -> str:
 
 
 def _devices(row: Row) -> str:
-    return devices_in_words(bought(row))
+    return counted(bought(row), "device")
 
 
 def _deployed(row: Row) -> str:

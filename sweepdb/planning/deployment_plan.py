@@ -12,6 +12,7 @@ from queries.learning import NOT_STARTED
 from queries.pairs import judged, rate_error
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
+from store.texts import counted
 from sweepdb.planning import held_back
 from sweepdb.planning.labels import described
 from sweepdb.planning.ranking import RANKINGS, Row, number_of, order_of, subject_of, subjects, usual_ranking
@@ -167,7 +168,7 @@ class DeploymentPlan(Framed):
         made = number_of(row["output_tokens_per_s"])
         rate = f"{number_of(row['system_requests_per_s']):.3g} requests/s ({made:,.0f} tokens/s)"
         if row["users"] is not None:
-            rate = f"{number_of(row['users']):,.0f} users, {rate}"
+            rate = f"{counted(number_of(row['users']), 'user')}, {rate}"
         used, idle = row["devices_used"], row["devices_idle"]
         of_all = f" of {number_of(used) + number_of(idle):.0f}" if idle else ""
         devices = f"{used}{of_all} {'device' if used == 1 and not idle else 'devices'}"
@@ -175,7 +176,8 @@ class DeploymentPlan(Framed):
         money = "" if tokens is None else f", {four_figures(number_of(tokens))} USD per million output tokens"
         if pairs.target_qps is None and pairs.target_users is None:
             return f"{RANKINGS[self.ranking]}: {rate} on {devices}{money}"
-        wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:,g} users at once"
+        users = pairs.target_users
+        wanted = f"{counted(users, 'user')} at once" if users else f"{pairs.target_qps:g} requests/s"
         if not row["carries_target"]:
             return f"carries most, and not the {wanted} asked for: {rate} on {devices}{money}"
         how = {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from queries.errors import kernels_lack
 from queries.judging import four_figures
-from sweepdb.planning.labels import described, devices_in_words, in_words, read_label
+from store.texts import counted
+from sweepdb.planning.labels import described, in_words, read_label
 from sweepdb.planning.ranking import Row, number_of
 
 if TYPE_CHECKING:
@@ -38,17 +39,16 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         return
     if narrow["carries_target"] and wide["carries_target"]:
         share = number_of(narrow["devices_used"]) / number_of(wide["devices_used"])
-        had = f"{wide['devices_used']} devices"
-        carried = f"takes {narrow['devices_used']} devices, {share:.2f} x as many"
+        had = counted(number_of(wide["devices_used"]), "device")
+        carried = f"takes {counted(number_of(narrow['devices_used']), 'device')}, {share:.2f} x as many"
     else:
         rate, before = number_of(narrow["system_requests_per_s"]), number_of(wide["system_requests_per_s"])
         carried, had = f"carries {rate / before:.1f} x the requests/s", f"{before:.3g} requests/s"
         if narrow["users"] is not None and wide["users"] is not None:
             users, before = number_of(narrow["users"]), number_of(wide["users"])
-            carried = (
-                f"carries {users:,.0f} users, {users / before:.1f} x as many, and{carried.removeprefix('carries')}"
-            )
-            had = f"{before:,.0f} users, {had}"
+            more = f"{users / before:.1f} x as many, and{carried.removeprefix('carries')}"
+            carried = f"carries {counted(users, 'user')}, {more}"
+            had = f"{counted(before, 'user')}, {had}"
     if wide["rank"] != 1:
         yield f"The best as published is {described(wide)}: {had}."
     yield f"{name} {carried}."
@@ -171,7 +171,7 @@ def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
         (first, *_) = surely.dicts()
         brought = f"{number_of(first['system_requests_per_s']):.3g} requests/s"
         if first["carries_target"]:
-            brought = f"{devices_in_words(number_of(first['devices_used']))}{_money(first)}"
+            brought = f"{counted(number_of(first['devices_used']), 'device')}{_money(first)}"
         yield f"{start}; `confidence=0.8` gives {described(first)}: {brought}."
 
 

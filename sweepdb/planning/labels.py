@@ -65,7 +65,3 @@ def in_words(formats: object) -> str:
     """The formats of a title as a sentence says them: `BF16 (experts MXFP4)`."""
     linear, _, others = str(formats).partition(", ")
     return f"{linear} ({others})" if others else linear
-
-
-def devices_in_words(count: float) -> str:
-    return f"{count:.0f} {'device' if count == 1 else 'devices'}"

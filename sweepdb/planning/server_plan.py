@@ -9,6 +9,7 @@ from queries.judging import four_figures
 from queries.pairs import judged, rate_error
 from store.light_dataclass import dataclass
 from store.location import StoreLocation
+from store.texts import counted
 from sweepdb.planning.deployment_plan import NextCommand, counted_row
 from sweepdb.planning.ranking import Row, number_of
 
@@ -61,7 +62,8 @@ class ServerPlan(Framed):
         room = self.room
         own = "" if room.stated else ", as the engine takes by itself"
         yield (
-            f"Its KV cache holds about {room.tokens:,} tokens, {room.requests:,} requests of {room.request_tokens:,}."
+            f"Its KV cache holds about {room.tokens:,} tokens,"
+            f" {counted(room.requests, 'request')} of {room.request_tokens:,}."
             f" That is with {room.share:g} of a device's memory{own}; CUDA graphs are not counted."
         )
         ladder = [row for row in self.dicts() if row["deployment"] == STARTED]
@@ -90,7 +92,7 @@ class ServerPlan(Framed):
     def _does(self, row: Row) -> str:
         users = number_of(row["concurrency"])
         if row["probe"] is None:
-            return f"{users:,.0f} users are more than it serves at once: how long others wait is not predicted."
+            return f"{counted(users, 'user')} are more than it serves at once: how long others wait is not predicted."
         ttft, tpot = (four_figures(number_of(row[name])) for name in ("ttft_ms", "tpot_ms"))
         missed = self._missed(row)
         kept = f"; above the {' and the '.join(missed)}" if missed else ""
@@ -104,12 +106,13 @@ class ServerPlan(Framed):
         best = self.best
         if best is None:
             most = max(number_of(row["concurrency"]) for row in self.dicts())
-            yield f"No other flags on the same devices are better for {most:,.0f} users."
+            yield f"No other flags on the same devices are better for {counted(most, 'user')}."
             return
         started = next(
             row for row in self.dicts() if row["deployment"] == STARTED and row["concurrency"] == best["concurrency"]
         )
-        of = f"{best['deployment']} ({best['plan']}) is the best change for {number_of(best['concurrency']):,.0f} users"
+        users = counted(number_of(best["concurrency"]), "user")
+        of = f"{best['deployment']} ({best['plan']}) is the best change for {users}"
         if started["probe"] is None:
             yield f"{of}: it serves them all at once."
             return

@@ -6,8 +6,10 @@ A failed server is a result without numbers."""
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -17,17 +19,78 @@ from types import FrameType
 from typing import Protocol
 
 from evaluator.ledger import SERVER_FAILED
-from store.errors import EvaluationError, SweepdbError
+from store.errors import EvaluationError, InputError, SweepdbError
 from store.location import StoreLocation, parse_url
 from store.whole_files import written_whole
-from sweepdb.launching import RESULTS, deployed, write_launch
+from sweepdb.launching import CLIENTS, RESULTS, deployed, write_launch
 from sweepdb.measuring import import_measurements
 from sweepdb.planning import short_plan
-from sweepdb.running.clients import installed_client, measure
-from sweepdb.running.guarded import Mark, end_marked
+from sweepdb.running.guarded import Mark, end_marked, guarded
 from sweepdb.running.how import HowToRun
 from sweepdb.running.journal import Begun, Journal, Load, open_journal
-from sweepdb.running.servers import RunningServer, ServerFailed, started_server
+from sweepdb.running.servers import RunningServer, ServerFailed, last_lines, started_server
+
+_LOOK_EVERY_S = 0.1
+
+
+def installed_client(wanted: str | None = None) -> str:
+    if wanted is not None and wanted not in CLIENTS:
+        raise InputError(f"`client={wanted}` is not one of {', '.join(CLIENTS)}")
+    among = CLIENTS if wanted is None else (wanted,)
+    found = next((name for name in among if shutil.which(name) is not None), None)
+    if found is None:
+        raise InputError(
+            f"no benchmark client is on the PATH: {' or '.join(among)}",
+            hint="install one: pip install guidellm, or vllm, or aiperf",
+        )
+    return found
+
+
+def measure(
+    server: RunningServer, load: Load, folder: Path, client: str, *, limit_s: float, on_process: Callable[[Mark], None]
+) -> str:
+    """Returns the result's place. A server that ends is told from a client that fails."""
+    result = f"{RESULTS}/{client}-{load.name}{'' if client == 'aiperf' else '.json'}"
+    _remove(folder / result)
+    log = folder / f"bench-{load.name}.log"
+    surroundings = {"BASE_URL": server.url, "CLIENT": client, "USERS": str(load.concurrency), "RATE": ""}
+    if load.rate is not None:
+        surroundings["RATE"] = f"{load.rate:g}"
+    until = time.monotonic() + limit_s
+    with (
+        log.open("wb") as file,
+        guarded(["bash", "bench.sh"], folder=folder, log=file, environment=surroundings) as one,
+    ):
+        on_process(one.mark)
+        while (ended := one.ended()) is None:
+            if server.guarded.ended() is not None:
+                server.check(f"at {load}")
+            if time.monotonic() > until:
+                server.check(f"at {load}")
+                raise _failed(client, load, f"did not end in {limit_s:g} s", log)
+            time.sleep(_LOOK_EVERY_S)
+    server.check(f"at {load}")
+    if ended != 0:
+        raise _failed(client, load, f"failed (exit status {ended})", log)
+    if not (folder / result).exists():
+        raise _failed(client, load, f"wrote no {result}", log)
+    return result
+
+
+def _failed(client: str, load: Load, how: str, log: Path) -> SweepdbError:
+    said = "".join(f"\n  {line}" for line in last_lines(log))
+    return SweepdbError(
+        f"The client {client} {how} at {load}; the server still answers. Its log ends with:{said}",
+        hint=f"See {log}; give the same command again to go on, or name another client: `client`.",
+    )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
 
 _UNCLEAR_IN_A_ROW = 2  # starts that failed, not for want of memory: it may be the machine
 

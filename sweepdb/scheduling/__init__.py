@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.scheduling.day_schedule import USUAL, Candidate, DaySchedule
-    from sweepdb.scheduling.pool_schedule import PoolSchedule
-    from sweepdb.scheduling.pools import schedule_pool
+    from sweepdb.scheduling.day_schedule import USUAL, DaySchedule
+    from sweepdb.scheduling.pools import PoolSchedule, schedule_pool
     from sweepdb.scheduling.scheduled import schedule
 
 __getattr__, __dir__ = lazy_face(__name__)

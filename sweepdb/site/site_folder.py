@@ -21,8 +21,7 @@ from store.sealing import quoted
 from store.whole_files import unwritable
 from sweepdb.reporting import vega_script
 from sweepdb.site.engine import find_engine, packed
-from sweepdb.site.prepared import rows_of_choice, write_tables
-from sweepdb.site.scopes import USUAL, Documents, PageChoice, choices_of, short_plans
+from sweepdb.site.scopes import USUAL, Documents, PageChoice, choices_of, rows_of_choice, short_plans, write_tables
 from sweepdb.web.documents import limits_module, table_document
 from sweepdb.web.listings import measured_listing
 

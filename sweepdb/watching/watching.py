@@ -14,10 +14,10 @@ from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
 from store.schema import Phase
+from store.texts import counted
 from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.sessions import open_session
 from sweepdb.watching.curves import TIMES, TIMES_OF, Arrivals, Curve
-from sweepdb.watching.earlier import earlier_seen
 from sweepdb.watching.engines import Reading
 from sweepdb.watching.judging import (
     LOADS,
@@ -33,6 +33,7 @@ from sweepdb.watching.judging import (
     said_of,
     within_limits,
 )
+from sweepdb.watching.keeping import earlier_seen
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_by_side
 from sweepdb.watching.planned import Planned, server_at, server_plan, watched_server
@@ -306,8 +307,7 @@ class _Judging:
             return
         pinned = [(str(row["scenario"]), 1, self.planned.batches[-1], 0)]
         own = self.session.ask(question_of(report, asked), pinned=pinned).dicts()
-        devices = "1 device" if best[0]["num_devices"] == 1 else f"{best[0]['num_devices']} devices"
-        other = f"{best[0]['probe']} ({best[0]['plan']}, {devices})"
+        other = f"{best[0]['probe']} ({best[0]['plan']}, {counted(float(str(best[0]['num_devices'])), 'device')})"
         if not own:
             yield f"{other} would keep the limits, and this plan keeps them at no load."
             return

@@ -20,7 +20,16 @@ from store.texts import plain
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, table_document
+from sweepdb.web.documents import (
+    MOST_LINES,
+    PICTURE_SHAPE,
+    answer_document,
+    csv_text,
+    documented_paths,
+    openapi_document,
+    parameter_of,
+    table_document,
+)
 from sweepdb.web.listings import (
     Listing,
     decision_document,
@@ -32,7 +41,6 @@ from sweepdb.web.listings import (
     sweeps_listing,
     trend_listing,
 )
-from sweepdb.web.openapi import documented_paths, openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 

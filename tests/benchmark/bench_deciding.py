@@ -29,10 +29,9 @@ from shared_data import ROOT
 from evaluator.ledger import read_measurements
 from queries.asking import Limits, PairOptions
 from queries.learning import Process, Run, prior_of
-from sweepdb.deciding.choosing import BELIEVED
 from sweepdb.deciding.settings import Server, Setting
-from sweepdb.deciding.settings_run import OwnRun, Teaching
-from sweepdb.deciding.worlds import OwnSettings, Wanted
+from sweepdb.deciding.stored import OwnRun, Teaching
+from sweepdb.deciding.worlds import BELIEVED, OwnSettings, Wanted
 from sweepdb.measuring.validating import compare
 
 AIMS = {  # percent, by way, whether a start gives a ladder, and starts

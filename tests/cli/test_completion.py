@@ -14,7 +14,7 @@ import pytest
 from conftest_cli import sweepdb
 
 from cli.completion.offers import complete, offers
-from cli.completion.scripts import SCRIPTS, VARIABLE
+from cli.completion.scripts import SHELLS, VARIABLE, completion_script
 from cli.main import build_app
 from sweepdb.catalogue import catalogue_ids, list_models
 from sweepdb.stores import list_sweeps, parse_url
@@ -138,7 +138,7 @@ def test_bash_completes_what_it_takes_apart(tmp_path, example_store):
     command.write_text(f'#!/bin/sh\n{started} "$@"\n', encoding="utf-8")
     command.chmod(command.stat().st_mode | stat.S_IEXEC)
     script = (
-        f"{SCRIPTS['bash']}\n"
+        f"{completion_script('bash')}\n"
         "try() { COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDBREAKS=$' =:'; COMPREPLY=(); _sweepdb_offers \"$0\"\n"
         ' echo "${COMPREPLY[*]}"; }\n'
         'try "sweepdb query best --mode=p"; try "sweepdb explain $1:24"'
@@ -154,7 +154,8 @@ def test_bash_completes_what_it_takes_apart(tmp_path, example_store):
 
 
 def test_the_scripts_are_printed():
-    for shell, script in SCRIPTS.items():
+    for shell in SHELLS:
+        script = completion_script(shell)
         assert sweepdb(f"--show-completion {shell}").out == script
         assert VARIABLE in script
     refused = sweepdb("--show-completion tcsh")

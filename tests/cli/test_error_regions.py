@@ -109,6 +109,27 @@ def test_a_width_is_what_left_out_points_missed_by():
     assert width_of([]) == Width()
 
 
+def test_shifts_that_pass_each_other_leave_a_spread():
+    """Others' errors of -20 to 20 % beside one pair's of -2 to 2 %: shifts bring -20 to -2 and 20 to 2. Of the pair itself they
+    would make 16 and -16: all at one place. A tenth of the p90 says a tenth of the spread."""
+    own = Sample(errors=np.linspace(-0.02, 0.02, 81), weights=np.full(81, 1 / 81))
+    shifts = tuple(0.18 - 0.36 * level for level in LEVELS)
+    said = stated(own, Width(median=0.1, p90=0.1, shifts=shifts)).quantiles
+    plain = stated(own, Width()).quantiles
+    assert said == pytest.approx([0.1 * value for value in plain], abs=1e-4)
+    apart = stated(own, Width(shifts=tuple(0.36 * level - 0.18 for level in LEVELS))).quantiles
+    assert apart == pytest.approx([value + 0.36 * level - 0.18 for value, level in zip(plain, LEVELS, strict=True)])
+
+
+def test_no_shipped_region_says_that_its_errors_are_all_one():
+    """Half of the points are off by more than the stated median: four fifths of them span at least as much."""
+    with SUMMARY.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            quantiles = dict(zip(LEVELS, map(float, row["quantiles"].split()), strict=True))
+            off = math.log1p(float(row["median_ape_percent"]) / 100)
+            assert quantiles[0.9] - quantiles[0.1] > off, row
+
+
 def test_a_width_is_drawn_towards_that_of_every_engine_while_it_keeps_the_promise():
     generator = np.random.default_rng(3)
     spread = generator.normal(0, 0.1, 400)

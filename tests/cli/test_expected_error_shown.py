@@ -112,7 +112,7 @@ def measured_store(tmp_path_factory):
 
 @pytest.mark.parametrize(("serving_model", "region"), [("waves", "waves"), ("vllm_sync", "vllm_sync")])
 def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_store, serving_model, region):
-    from queries.errors.shipped import SUMMARY
+    from queries.errors.spreads import SUMMARY
 
     asked = f"query best --serving-model {serving_model} --tpot-definition exclusive"
     full = json.loads(sweepdb(f"{asked} --format json-full", measured_store).out)

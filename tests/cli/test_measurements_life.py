@@ -282,6 +282,16 @@ def test_an_import_says_of_each_file_what_is_missing_and_what_failed(tmp_path, s
     assert "1 point corrects no answers: engine not stated" in said
 
 
+def test_an_import_says_that_first_prompts_waited_for_one_another(tmp_path, store_url):
+    """100 requests of 64 users: two each, and half of them come at once."""
+    run = {"backend": "vllm", "engine_version": "0.19.1", "model_id": MODEL, "tp": 1, "device": "h100_sxm", "precision": "bf16",
+           "completed": 100, "total_input_tokens": 100_000, "total_output_tokens": 10_000, "max_concurrency": 64,
+           "request_throughput": 16.0, "mean_ttft_ms": 2500.0, "mean_tpot_ms": 14.0}  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    said = sweepdb(f"measurements import {tmp_path}/run.json", store_url).err
+    assert "1 point corrects TPOT alone: users asked fewer than 5 times each" in said
+
+
 def test_files_that_say_the_same_share_a_line_and_a_few_do_not(tmp_path, store_url):
     for count in (4, 3):
         (tmp_path / f"{count}").mkdir()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.inference.parser import parse
-from cli.inference.todays_options import REFUSED
+from cli.inference.parser import REFUSED, parse
 from store.errors import InputError
 
 ASKED = "Qwen/Qwen3-32B --input-length 3500 --output-length 1500"

@@ -14,11 +14,7 @@ MODELS = {"mine": WAVES["waves"]}
 '''
 
 
-OPERATOR = """
-
-@defined
-def mirror(x: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+OPERATOR = """defined(lambda x: made(x, x.shape), "mirror")
 """
 FORMULA = """
 
@@ -46,7 +42,7 @@ def test_an_operator_is_its_definition_its_formula_and_its_call(tmp_path):
     copy = copied(
         tmp_path,
         {
-            f"{capture}/library.py": ("@defined\ndef send(", OPERATOR),
+            f"{capture}/library.py": ("# Attention and states.\n", OPERATOR),
             f"{capture}/capture_request.py": ("UPSTREAM_CAPTURE_VERSION = 2", "CAPTURE_VERSION = 5\n"),
             f"{capture}/formulas.py": ("__all__ = [\n", FORMULA),
             f"{capture}/decoder.py": (call, "    x = operators.mirror(x)\n"),

@@ -22,13 +22,13 @@ LLAMA = {
 }  # fmt: skip
 MINE = '''"""Mine: Llama with half as many keys."""
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, model_spec
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec
 
 
 def _mine(reader: ConfigReader) -> ModelSpec:
     mlp = DenseMlp(intermediate_size=3 * reader.size("hidden_size"))
-    return model_spec(reader, [LayerGroup(count=reader.size("depth"), attention=grouped_queries(reader), mlp=mlp)])
+    return reader.model_spec([LayerGroup(count=reader.size("depth"), attention=reader.grouped_queries(), mlp=mlp)])
 
 
 READERS = {"mine": _mine}

@@ -28,8 +28,8 @@ from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
-from evaluator.pricing.collectives import reach
 from evaluator.pricing.cost_model import CostModel
+from evaluator.pricing.theoretical import reach
 from evaluator.scenario import Scenario, evened_out
 from store.errors import InputError
 

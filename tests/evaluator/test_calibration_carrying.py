@@ -1,5 +1,6 @@
 """A fit from any subset of a device's kernels loses none: those that tables lack are the shipped ones, scaled."""
 
+from collections import defaultdict
 from dataclasses import replace
 from functools import cache
 
@@ -139,7 +140,7 @@ def test_without_a_shipped_calibration_there_is_nothing_to_carry():
 def test_scaled_coefficients_take_the_factor_at_every_shape(name, factor):
     form = form_of(name, DONOR.kernels[name])
     sizes = np.geomspace(1.0, 4096.0, 40)
-    inputs = dict.fromkeys(form.inputs, sizes) | {"peak_flops_per_s": 1e15, "quantises": 1.0, "skewed": 1.0}
+    inputs = defaultdict(lambda: sizes, peak_flops_per_s=1e15, quantises=1.0, skewed=1.0)
     before = form.seconds(DONOR.kernels[name], inputs, figures_of(DEVICE))
     after = form.seconds(scaled(form, DONOR.kernels[name], factor), inputs, figures_of(DEVICE))
     if factor >= 1.0 or not set(OF_A_PEAK) & set(DONOR.kernels[name]):

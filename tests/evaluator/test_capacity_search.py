@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluator.arrivals.day.capacity_search import LimitsUnmetError, fewest_by_hour
+from evaluator.arrivals.day.scaling import LimitsUnmetError, fewest_by_hour
 
 
 class Simulated:

@@ -11,8 +11,7 @@ from evaluator_cases import TEST_DEVICE
 from evaluator.graph.operators import Affine, CollectiveExtents, ExpertExtents, GemmExtents, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.device import Link
-from evaluator.pricing.collectives import link_of_group, transfer_seconds
-from evaluator.pricing.theoretical import TheoreticalCost
+from evaluator.pricing.theoretical import TheoreticalCost, link_of_group, transfer_seconds
 
 BANDWIDTH = 0.96 * 2**40  # effective bytes/s
 COST = TheoreticalCost(device=TEST_DEVICE)

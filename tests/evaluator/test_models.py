@@ -244,7 +244,7 @@ MIXTRAL = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_expert
         ({"num_attention_heads": 5}, r"num_attention_heads \(5\) does not divide hidden_size \(64\)"),
         ({"num_key_value_heads": 3}, r"num_key_value_heads \(3\) does not divide num_attention_heads \(4\)"),
         ({"vocab_size": None}, "vocab_size is missing"),
-        ({"hidden_act": "relu2"}, "activation 'relu2' is not covered"),
+        ({"hidden_act": "relu2"}, "hidden_act 'relu2' is not covered"),
         ({"model_type": "perceiver"}, "model_type 'perceiver' is not covered"),
         ({"model_type": None}, "model_type is missing"),
     ],

@@ -20,9 +20,8 @@ from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.same_objects import SameObjects
 from evaluator.scenario import Scenario
 from evaluator.together import AskedSizes, batch_ranges, evaluate_many, side_evaluation, side_faults
-from evaluator.together.grouping import grouped
 from evaluator.together.ranges import batch_range
-from evaluator.together.side_evaluation import SideBySideWarning
+from evaluator.together.side_evaluation import SideBySideWarning, grouped
 from store.digests import DigestedBlocks, DigestedRows, rows_digest
 
 CASES = {

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from queries_stores import mission_records, write_sweep
 
 from queries.proofs import verify_proof, verifying, write_proof
-from queries.proofs.canonical import spelled
-from queries.proofs.document import question_from, sealed
+from queries.proofs.document import question_from, sealed, spelled
 from queries.session import Session
 from store.errors import SweepdbError
 from store.location import parse_url

@@ -16,8 +16,7 @@ from queries.asking.limits import predicted_limits
 from queries.asking.options import Limits, PairOptions, Scope
 from queries.asking.question import Question
 from queries.errors.expected import ExpectedError
-from queries.errors.shipped import SUMMARY
-from queries.errors.spreads import LEVELS, SPREADS
+from queries.errors.spreads import LEVELS, SPREADS, SUMMARY
 from queries.judging.confidence import Factors, holds, ratio_at
 from queries.proofs import verify_proof, write_proof
 from queries.session import Session

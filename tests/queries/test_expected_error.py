@@ -30,11 +30,22 @@ from queries.errors.expected import (
     Subject,
     expected_errors,
 )
-from queries.errors.shipped import ANY, ASKED, SUMMARY, Region, ShippedDevice
-from queries.errors.shipped import DEVICES as SHIPPED_DEVICES
-from queries.errors.shipped import KNOWN as KNOWN_BASIS
-from queries.errors.shipped import region as shipped_region
-from queries.errors.spreads import ENGINE, LEVELS, OTHERS, TUNED, figures_of, percentile
+from queries.errors.spreads import (
+    ANY,
+    ASKED,
+    ENGINE,
+    LEVELS,
+    OTHERS,
+    SUMMARY,
+    TUNED,
+    Region,
+    ShippedDevice,
+    figures_of,
+    percentile,
+)
+from queries.errors.spreads import DEVICES as SHIPPED_DEVICES
+from queries.errors.spreads import KNOWN as KNOWN_BASIS
+from queries.errors.spreads import region as shipped_region
 from queries.judging import subjects as subjects_module
 from queries.judging.subjects import own_errors
 from queries.session import Session

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from generator import MODELS, PLANS, put, sweep_record
 from queries_stores import mission_records, write_sweep
 
-from queries.proofs.canonical import spelled
-from queries.proofs.document import hash_of, sealed
+from queries.proofs.document import hash_of, sealed, spelled
 from store.opening import open_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 

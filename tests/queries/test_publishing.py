@@ -13,7 +13,7 @@ from queries_stores import mission_records, write_sweep
 
 from queries.connect import connect
 from queries.publishing import publish
-from queries.publishing.public_tables import published_relations
+from queries.publishing.targets import published_relations
 from store.errors import InputError
 from store.location import parse_url
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.schema.declaring import DOUBLE, INTEGER, LONG, Column
-from store.writing.binary_copy import HEADER, TRAILER, packed
+from store.writing.arrays import HEADER, TRAILER, packed
 
 COLUMNS = (
     Column("whole", INTEGER, "none", "of four bytes"),

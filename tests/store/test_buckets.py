@@ -14,7 +14,7 @@ from generator import block, put, scenarios, sweep_record
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.opening import open_store
-from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, removing, write_part
+from store.parts import ShardBlock, compact_parts, compacting, part_shelf, register_part, write_part
 from store.placing import WAITING, buckets, shelf_at
 from store.upkeep import check_store
 from store.writing import begin_sweep, finish_sweep, put_scenarios
@@ -100,7 +100,7 @@ def test_files_that_no_row_names_are_reported_and_compaction_rewrites_in_the_buc
     assert (done.parts_before, done.parts, done.probes_rewritten, done.files_removed) == (2, 1, len(expected), 0)
     assert rows(store.url) == expected
     monkeypatch.setattr(compacting, "RETIRED_KEPT_S", -1.0)
-    monkeypatch.setattr(removing, "LEFT_S", -1.0)
+    monkeypatch.setattr(compacting, "LEFT_S", -1.0)
     assert compact_parts(store.location).files_removed == 3
     (left,) = shelf.named()
     assert left not in before

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from queries.asking import Limits, PairOptions
-from sweepdb.deciding.choosing import Worlds
 from sweepdb.deciding.settings import Server, Setting
-from sweepdb.deciding.worlds import Wanted
+from sweepdb.deciding.worlds import Wanted, Worlds
 
 NONE = float("nan")
 

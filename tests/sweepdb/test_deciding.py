@@ -10,7 +10,7 @@ from conftest_cli import sweepdb as run_command
 import sweepdb
 from store.errors import InputError
 from sweepdb.deciding import sentences
-from sweepdb.deciding.choosing import BELIEVED
+from sweepdb.deciding.worlds import BELIEVED
 from sweepdb.measuring import import_measurements
 
 MODEL = "Qwen/Qwen3-32B-FP8"

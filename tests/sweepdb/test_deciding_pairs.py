@@ -15,8 +15,7 @@ from queries.learning import prior_of
 from store.errors import InputError
 from sweepdb.deciding import decided, sentences
 from sweepdb.deciding.pairs import PairsInWorlds
-from sweepdb.deciding.settings_run import Teaching
-from sweepdb.deciding.stored import stored_settings
+from sweepdb.deciding.stored import Teaching, stored_settings
 from sweepdb.deciding.worlds import OwnSettings, Wanted
 from sweepdb.launching import launch_files
 from sweepdb.measuring import import_measurements

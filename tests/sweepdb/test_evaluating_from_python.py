@@ -31,7 +31,7 @@ def test_evaluating_reports_and_prints_nothing(sqlite_url, capsys):
     assert done.notes == (
         "assumed: TEST_DEVICE served by formulas (waves), BF16 weights as published, every legal plan",
     )
-    assert repr(done) == f"<Evaluation {done.sweep}: 1 scenarios, 4 probes stored, 0 already there>"
+    assert repr(done) == f"<Evaluation {done.sweep}: 1 scenario, 4 probes stored, 0 already there>"
     assert (seen[-1].scenarios_done, seen[-1].probes_stored) == (1, 4)
     with sweepdb.open(sqlite_url) as store:
         assert store.sweeps()[0].label == "mine"

@@ -17,8 +17,9 @@ from store.opening import open_store
 from store.reading import read_transaction
 from store.records import MeasurementRecord, SideRecord
 from store.writing import get_measurements
-from sweepdb.own_runs import points_of_runs, reading
+from sweepdb.own_runs import reading
 from sweepdb.own_runs.kept_points import NAMES, KeptPoints, StatedModel
+from sweepdb.own_runs.points import points_of_runs
 from sweepdb.own_runs.reading import MOST_APART, own_points, read_own_points, together
 
 HEAD = "model,device,engine,engine_version,precision,mode,tp,concurrency,input_length,output_length,measured_at,ttft_ms_mean\n"

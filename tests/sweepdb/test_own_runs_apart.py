@@ -19,7 +19,7 @@ from tools.apart_runs import longer_prompts
 COLUMNS = (
     "model", "device", "engine", "engine_version", "precision", "mode", "num_devices", "tp", "pp", "dp", "ep",
     "prefill_instances", "prefill_tp", "decode_instances", "decode_tp", "concurrency", "input_length", "output_length",
-    "ttft_ms", "tpot_exclusive_ms",
+    "ttft_ms", "tpot_exclusive_ms", "completed_requests",
 )  # fmt: skip
 SLOWER, LONGER = 1.2, 1.5  # TPOT and TTFT of the run over those predicted of its pair
 TOKENS = 0.95 * 128  # of an answer in the mean: vLLM's client draws lengths from 0.9 to 1.0 of those named
@@ -37,7 +37,7 @@ def pairs(store, **options):
 def with_run(folder, name, row):
     """A copy of the store that holds one run."""
     store = f"sqlite:///{shutil.copy(folder / 'store.sqlite', folder / f'{name}.sqlite')}"
-    text = ",".join(str(row[column]) for column in COLUMNS)
+    text = ",".join(str(row.get(column, "")) for column in COLUMNS)
     (folder / f"{name}.csv").write_text(f"{','.join(COLUMNS)}\n{text}\n", encoding="utf-8")
     assert run(["measurements", "import", f"{folder}/{name}.csv", "--store", store]) == 0
     return store
@@ -142,8 +142,13 @@ def test_profiles_of_planners_have_the_corrected_sides(taught):
         assert longer[0] < now / then < longer[1]
 
 
-def test_the_factor_of_prompts_is_that_of_the_closed_form(taught):
-    store, pair, _ = taught
+@pytest.mark.parametrize("each", [None, 2])
+def test_the_factor_of_prompts_is_that_of_the_closed_form(bare, taught, each):
+    """Of users who ask twice, half of the prompts come at once, and the measured TTFT is theirs in half."""
+    store, pair, decode = taught
+    row = measured(pair, decode)
+    if each is not None:
+        store = with_run(bare[0], "twice", row | {"completed_requests": each * row["concurrency"]})
     with open_session(store) as session:
         location = session.location
     (point,) = own_points(location, [find_scenario(location, pair["prefill_probe"].partition(":")[0])]).points
@@ -161,6 +166,7 @@ def test_the_factor_of_prompts_is_that_of_the_closed_form(taught):
     tpot = point.measured["tpot_exclusive_ms"]
     load = PairLoad(
         output_length=round(TOKENS), transfer_ms=0.95 * 1000 * kv_bytes / (0.7 * float(str(links).split(" | ")[0])),
+        prompts_per_user=each or 10,
     )  # fmt: skip
     decoding = point.prompts.requests_per_s / 1000 * point.prompts.answer_ms
     told = longer_prompts(side, DecodeSide(decoding=decoding, tpot_ms=tpot), load, point.measured["ttft_ms"])

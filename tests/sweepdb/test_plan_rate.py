@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sweepdb
 from store.location import parse_url
 from sweepdb.planning.arriving import to_buy
-from sweepdb.planning.simulated import Ceiling, Known, Rounds, ceilings_of
+from sweepdb.planning.sizing import Ceiling, Known, Rounds, ceilings_of
 
 MODEL = "Qwen/Qwen3-0.6B"
 QUESTION = {"device": "h200_sxm", "total_devices": 4, "input_length": 2000, "output_length": 100, "requests": 1000,

@@ -14,10 +14,9 @@ from conftest_cli import sweepdb as run
 import sweepdb
 from store.errors import InputError
 from sweepdb.planning.profiles.aibrix import PLANNERS as AIBRIX
-from sweepdb.planning.profiles.chosen_rows import rows_of_plan
 from sweepdb.planning.profiles.dynamo import PLANNERS as DYNAMO
 from sweepdb.planning.profiles.dynamo import PLANNERS as INFERA
-from sweepdb.planning.profiles.exporting import planner_names
+from sweepdb.planning.profiles.exporting import planner_names, rows_of_plan
 from sweepdb.planning.profiles.held_load import held_load, threshold
 from sweepdb.planning.profiles.planner import ProfileRow, ProfileSource
 

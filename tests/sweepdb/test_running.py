@@ -16,9 +16,9 @@ from client_files import FAILED
 from evaluator.ledger import failure_of, read_measurements
 from evaluator.ledger.scoring import usable
 from store.errors import InputError, SweepdbError
-from sweepdb.running.clients import installed_client
 from sweepdb.running.guarded import end_marked, guarded, marked
 from sweepdb.running.journal import JOURNAL, Begun, Load, open_journal
+from sweepdb.running.starts import installed_client
 from sweepdb.running.watchdog import running
 
 # A worker that leaves its parent, its group and its session, and does not heed SIGTERM: only its ancestors tell it.

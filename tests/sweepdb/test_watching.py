@@ -129,7 +129,8 @@ def test_drift_is_found_where_it_is_and_nowhere_else(planned, engine):
         assert found["prompt_tokens"].verdict == "other lengths"
         # They take longer because they are longer: the server itself is as fast as ever.
         assert found["tpot_ms"].verdict == found["ttft_ms"].verdict == "as planned", f"{seed}: {found}"
-        assert found["ttft_ms"].measured > 1.1 * found["ttft_ms"].planned
+        # SGLang takes 100 ms of its own for each request, which longer prompts leave as they are.
+        assert found["ttft_ms"].measured > 1.05 * found["ttft_ms"].planned
 
 
 def test_without_a_baseline_a_tenth_is_within_what_predictions_are_off(planned):

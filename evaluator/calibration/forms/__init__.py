@@ -4,27 +4,25 @@ t = overhead + body, the body a p-norm of compute and memory seconds. Fits are i
 
 from __future__ import annotations
 
-from evaluator.calibration.forms.attention import DECODE_ATTENTION, PREFILL_ATTENTION
-from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values
-from evaluator.calibration.forms.collective import COLLECTIVE, EXPERT_EXCHANGE, HOST_COLLECTIVE
-from evaluator.calibration.forms.experts import EXPERTS
-from evaluator.calibration.forms.matmul import MATMUL
-from evaluator.calibration.forms.roofline import ELEMENTWISE, ROOFLINE, SUMMED_ROOFLINE
+from evaluator.calibration.forms.attention import decode_parts, prefill_parts
+from evaluator.calibration.forms.base import PARAMETERS, Array, Form, Inputs, Parameter, Parts, Values
+from evaluator.calibration.forms.collective import collective_parts, exchange_parts, host_collective_parts
+from evaluator.calibration.forms.matmul import expert_parts, matmul_parts
+from evaluator.calibration.forms.roofline import elementwise_parts, roofline_parts
 
-FORMS: dict[str, Form] = {
-    form.name: form
-    for form in (
-        MATMUL,
-        PREFILL_ATTENTION,
-        DECODE_ATTENTION,
-        EXPERTS,
-        COLLECTIVE,
-        HOST_COLLECTIVE,
-        EXPERT_EXCHANGE,
-        ELEMENTWISE,
-        ROOFLINE,
-        SUMMED_ROOFLINE,
-    )
+_PARTS = {
+    "matmul": matmul_parts,
+    "prefill_attention": prefill_parts,
+    "decode_attention": decode_parts,
+    "experts": expert_parts,
+    "collective": collective_parts,
+    "host_collective": host_collective_parts,
+    "expert_exchange": exchange_parts,
+    "elementwise": elementwise_parts,
+    "roofline": roofline_parts,
+    "summed_roofline": roofline_parts,
 }
+FORMS = {name: Form(name=name, parameters=PARAMETERS[name], parts=parts) for name, parts in _PARTS.items()}
+HOST_COLLECTIVE = FORMS["host_collective"]
 
 __all__ = ["FORMS", "HOST_COLLECTIVE", "Array", "Form", "Inputs", "Parameter", "Parts", "Values"]

@@ -6,12 +6,9 @@ import numpy as np
 
 from evaluator.arithmetic import log2
 from evaluator.calibration.forms.base import (
-    CACHED,
     Array,
     DeviceFigures,
-    Form,
     Inputs,
-    Parameter,
     Parts,
     Values,
     memory_seconds,
@@ -33,7 +30,7 @@ def padded_pairs(tokens: Array, sequences: Array, pairs: Array, block: float = B
     return np.asarray(rows * np.maximum(pairs / tokens + (block - 1) / 2, block), dtype=np.float64)
 
 
-def _prefill(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def prefill_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     block = values["block"]
     tokens, sequences = np.asarray(x["tokens"], float), np.asarray(x["sequences"], float)
     pairs, keys = np.asarray(x["pairs"], float), np.asarray(x["keys"], float)
@@ -59,35 +56,7 @@ def _prefill(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     return Parts(overhead=overhead * 1e-6, compute=compute, memory=memory)
 
 
-PREFILL_ATTENTION = Form(
-    name="prefill_attention",
-    inputs=(
-        "tokens",
-        "sequences",
-        "pairs",
-        "keys",
-        "heads",
-        "kv_heads",
-        "key_dim",
-        "value_dim",
-        "kv_bytes",
-        "peak_flops_per_s",
-    ),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(15.0, 8.0), low=1.0, high=60.0),
-        Parameter(name="compute_efficiency", unit="1", starts=(0.6, 0.7), low=0.05, high=1.0),
-        Parameter(name="memory_efficiency", unit="1", starts=(0.7, 0.8), low=0.05, high=1.0),
-        Parameter(name="overlap", unit="1", starts=(2.0, 4.0), low=0.7, high=10.0),
-        Parameter(name="block_us", unit="us a block and compute unit", starts=(0.1, 1.0), low=1e-3, high=10.0),
-        Parameter(name="depth_us", unit="us a doubling of key blocks", starts=(1.0, 0.2), low=1e-3, high=50.0),
-        Parameter(name="block", unit="queries and keys", choices=(128.0, 32.0, 1.0)),
-        Parameter(name="tail_waves", unit="blocks", starts=(0.5, 0.1), low=1e-3, high=20.0),
-    ),
-    parts=_prefill,
-)
-
-
-def _decode(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def decode_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     sequences, keys = np.asarray(x["sequences"], float), np.asarray(x["keys"], float)
     heads, kv_heads = x["heads"], x["kv_heads"]
     width = np.asarray(x["key_dim"], float) + x["value_dim"]
@@ -111,33 +80,3 @@ def _decode(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     ramp = values["ramp_us"] * moved / (moved + values["ramp_mb"] * 1e6)
     overhead = values["fixed_us"] + ramp + values["depth_us"] * log2(1 + keys / sequences / 32)
     return Parts(overhead=overhead * 1e-6, compute=body * share, memory=body * (1 - share))
-
-
-DECODE_ATTENTION = Form(
-    name="decode_attention",
-    inputs=(
-        "sequences",
-        "keys",
-        "heads",
-        "kv_heads",
-        "key_dim",
-        "value_dim",
-        "stored_dim",
-        "kv_bytes",
-        "peak_flops_per_s",
-    ),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(8.0, 5.0), low=0.5, high=100.0),
-        Parameter(name="memory_efficiency", unit="1", starts=(0.9, 0.8), low=0.1, high=1.0),
-        CACHED,
-        Parameter(name="ramp_us", unit="us at saturation", starts=(13.0, 3.0), low=0.01, high=60.0),
-        Parameter(name="ramp_mb", unit="MB", starts=(20.0, 5.0), low=0.5, high=500.0),
-        Parameter(name="depth_us", unit="us a doubling of context", starts=(0.5, 1.0), low=1e-3, high=10.0),
-        Parameter(name="wave_us", unit="us a wave of (sequence, KV head) pairs", starts=(5.0, 2.0), low=0.1, high=40.0),
-        Parameter(name="key_us", unit="us a key of one sequence", starts=(1e-4, 0.01), low=1e-6, high=1.0),
-        Parameter(name="compute_efficiency", unit="1", starts=(0.5, 0.3), low=0.01, high=1.0),
-        Parameter(name="overlap", unit="1", choices=(4.0, 2.0, 8.0)),
-        Parameter(name="page_keys", unit="keys a sequence", starts=(64.0, 16.0), low=1.0, high=2000.0),
-    ),
-    parts=_decode,
-)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -98,10 +100,9 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A kind of kernel: its inputs, parameters and time."""
+    """A kind of kernel: its parameters and time."""
 
     name: str
-    inputs: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     parts: Callable[[Values, Inputs, DeviceFigures], Parts]
 
@@ -112,11 +113,29 @@ class Form:
         return self.parts(values, inputs, figures).total()
 
 
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split()))
+
+
+def _parameter(line: Mapping[str, str]) -> Parameter:
+    return Parameter(
+        name=line["name"],
+        unit=line["unit"],
+        starts=_numbers(line["starts"]),
+        low=float(line["low"] or 0.0),
+        high=float(line["high"] or 0.0),
+        choices=_numbers(line["choices"]),
+        unidentified=float(line["unidentified"]) if line["unidentified"] else None,
+    )
+
+
+PARAMETERS: dict[str, tuple[Parameter, ...]] = {}  # by form
+with Path(__file__).with_name("parameters.csv").open(encoding="utf-8", newline="") as _file:
+    for _line in csv.DictReader(_file):
+        PARAMETERS[_line["form"]] = (*PARAMETERS.get(_line["form"], ()), _parameter(_line))
 # How much faster than memory a loop over the same operands finds them in the device's cache. Rows of measured kernels
 # have it; a kernel of a step, whose operands other kernels have driven out of the cache, is priced by memory alone.
-CACHED = Parameter(
-    name="cache_gain", unit="of the rate of memory", starts=(1.5, 1.5, 1.5), low=1.0, high=8.0, unidentified=1.0
-)
+CACHED = next(one for one in PARAMETERS["matmul"] if one.name == "cache_gain")
 
 
 def memory_seconds(

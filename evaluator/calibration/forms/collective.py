@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import exp, log, log2, power
-from evaluator.calibration.forms.base import Array, DeviceFigures, Form, Inputs, Parameter, Parts, Values
+from evaluator.calibration.forms.base import Array, DeviceFigures, Inputs, Parts, Values
 
 
-def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def collective_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     message, group = np.asarray(x["message_bytes"], float), np.asarray(x["group"], float)
     sent = np.asarray(x["passes"], float) * (group - 1) / group * message  # what one device sends
     if values["multicast"]:  # an all-reduce in the switch sends the message once and a shard of the result: (g + 1) / g
@@ -41,43 +41,11 @@ def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     return Parts(overhead=values["fixed_us"] * 1e-6 + waiting, compute=np.zeros(np.shape(body)), memory=body - waiting)
 
 
-COLLECTIVE = Form(
-    name="collective",
-    inputs=("message_bytes", "group", "passes", "one_shot"),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(5.0, 3.0), low=0.5, high=60.0),
-        Parameter(name="low_step_us", unit="us a step", starts=(0.5, 2.0), low=0.01, high=20.0),
-        Parameter(name="low_efficiency", unit="1", starts=(0.1, 0.2), low=0.005, high=1.0),
-        Parameter(name="middle_us", unit="us", starts=(2.0, 6.0), low=0.05, high=60.0),
-        Parameter(name="middle_efficiency", unit="1", starts=(0.4, 0.5), low=0.05, high=1.0),
-        Parameter(name="high_us", unit="us", starts=(10.0, 30.0), low=0.1, high=150.0),
-        Parameter(name="high_efficiency", unit="1", starts=(0.8, 0.7), low=0.1, high=1.0),
-        Parameter(name="step_us", unit="us a step", starts=(0.5, 2.0), low=0.01, high=20.0),
-        Parameter(name="multicast", unit="0 or 1", choices=(0.0, 1.0)),
-        Parameter(name="sharpness", unit="1", starts=(4.0, 2.0), low=0.7, high=20.0),
-    ),
-    parts=_parts,
-)
-
-
-def _exchange(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def exchange_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     sent = np.asarray(x["sent_bytes"], float)
     moving = sent / (figures.link_bytes_per_s * values["link_efficiency"])
     ramp = values["ramp_us"] * 1e-6 * sent / (sent + values["ramp_mb"] * 1e6)
     return Parts(overhead=values["fixed_us"] * 1e-6 + ramp, compute=np.zeros(np.shape(sent)), memory=moving)
-
-
-EXPERT_EXCHANGE = Form(
-    name="expert_exchange",
-    inputs=("sent_bytes",),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(30.0, 60.0), low=1.0, high=400.0),
-        Parameter(name="link_efficiency", unit="1", starts=(0.5, 0.8), low=0.01, high=1.5),
-        Parameter(name="ramp_us", unit="us at saturation", starts=(10.0, 40.0), low=0.01, high=500.0),
-        Parameter(name="ramp_mb", unit="MB", starts=(1.0, 5.0), low=0.01, high=500.0),
-    ),
-    parts=_exchange,
-)
 
 
 CHANGE = 8.0  # of a size, the exponent by which a change is spread: nine tenths of it lie within a factor of 1.3
@@ -93,7 +61,7 @@ def _between(first: Array, second: Array, share: Array) -> Array:
     return np.asarray(exp(log(first) + share * (log(second) - log(first))), dtype=np.float64)
 
 
-def _host_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def host_collective_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     message, group = (np.asarray(x[name], float) for name in ("message_bytes", "group"))
     message, group = np.broadcast_arrays(np.maximum(message, 1.0), np.maximum(group, 2.0))
     sent = np.asarray(x["passes"], float) * (group - 1) / group * message  # what one device sends
@@ -114,24 +82,3 @@ def _host_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     return Parts(
         overhead=np.full(np.shape(body), values["fixed_us"] * 1e-6), compute=np.zeros(np.shape(body)), memory=body
     )
-
-
-HOST_COLLECTIVE = Form(
-    name="host_collective",
-    inputs=("message_bytes", "group", "passes"),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(5.0, 3.0), low=0.5, high=100.0),
-        Parameter(name="step_us", unit="us a step", starts=(1.0, 2.0), low=0.01, high=40.0),
-        Parameter(name="low_efficiency", unit="1", starts=(0.25, 0.4), low=0.005, high=1.0),
-        Parameter(name="low_at_4", unit="rate of four over a pair's", starts=(0.9, 0.4), low=0.02, high=2.0),
-        Parameter(name="low_at_8", unit="rate of eight over four's", starts=(0.9, 0.4), low=0.02, high=2.0),
-        Parameter(name="high_us", unit="us", starts=(10.0, 30.0), low=0.1, high=300.0),
-        Parameter(name="high_efficiency", unit="1", starts=(0.6, 0.7), low=0.02, high=1.0),
-        Parameter(name="high_at_4", unit="rate of four over a pair's", starts=(0.9, 0.4), low=0.02, high=2.0),
-        Parameter(name="high_at_8", unit="rate of eight over four's", starts=(0.9, 0.4), low=0.02, high=2.0),
-        Parameter(name="change_mb", unit="MB", starts=(0.75, 0.4), low=0.004, high=16.0),
-        Parameter(name="staged_mb", unit="MB", starts=(1.5, 1.5), low=0.1, high=100.0),
-        Parameter(name="staged_share", unit="rate, a doubling", starts=(1.0, 0.6), low=0.1, high=1.5),
-    ),
-    parts=_host_parts,
-)

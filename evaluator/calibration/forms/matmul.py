@@ -1,21 +1,13 @@
-"""Tiles in waves over compute units, split-K for few tiles, and quantisation of activations if included."""
+"""Products in tiles and waves over compute units: split-K for few tiles, quantisation of activations if included.
+
+Experts: two grouped products padded by expert, permutation, and a cost per local expert."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from evaluator.calibration.forms.base import (
-    CACHED,
-    Array,
-    DeviceFigures,
-    Form,
-    Inputs,
-    Parameter,
-    Parts,
-    Values,
-    memory_seconds,
-    p_norm,
-)
+from evaluator.arithmetic import log2
+from evaluator.calibration.forms.base import Array, DeviceFigures, Inputs, Parts, Values, memory_seconds, p_norm
 
 TILES = ((64, 16), (64, 32), (64, 64), (64, 128), (128, 128), (128, 256))  # rows x columns of the output
 SMALL_TILES = ((1, 64), (4, 64), (16, 64))  # of devices whose matrix unit works on single rows (CPUs)
@@ -77,7 +69,7 @@ def _compute(values: Values, x: Inputs, figures: DeviceFigures, peak: Array) -> 
     return np.asarray(fastest, dtype=np.float64)
 
 
-def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+def matmul_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
     count = x.get("count", 1.0)
     weight_bytes, activation_bytes = x["weight_bytes"], x["activation_bytes"]
@@ -93,22 +85,53 @@ def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     )
 
 
-MATMUL = Form(
-    name="matmul",
-    inputs=("m", "n", "k", "weight_bytes", "activation_bytes", "peak_flops_per_s", "quantises"),
-    parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(3.0, 3.0, 5.0), low=0.1, high=40.0),
-        Parameter(name="compute_efficiency", unit="1", starts=(0.8, 0.8, 0.7), low=0.05, high=1.0),
-        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.8, 0.6), low=0.05, high=1.0),
-        CACHED,
-        Parameter(name="overlap", unit="1", starts=(3.0, 3.0, 2.0), low=1.0, high=12.0),
-        Parameter(name="least_rows", unit="rows of the smallest tile", choices=(64.0, 1.0)),
-        Parameter(name="tile_traffic", unit="1", starts=(0.1, 0.4, 0.3), low=1e-3, high=4.0),
-        Parameter(name="prologue", unit="inner elements", starts=(50.0, 10.0, 200.0), low=1.0, high=1e4),
-        Parameter(name="element_ns", unit="ns an inner element", starts=(0.01, 0.1, 1.0), low=1e-4, high=10.0),
-        Parameter(name="split_us", unit="us", starts=(1.0, 3.0, 3.0), low=0.05, high=30.0),
-        Parameter(name="split_bandwidth", unit="of memory bandwidth", starts=(1.0, 10.0, 1.0), low=0.02, high=50.0),
-        Parameter(name="quantise_efficiency", unit="1", starts=(0.3, 0.3, 0.3), low=0.02, high=1.0),
-    ),
-    parts=_parts,
-)
+EXPERT_TILES = ((16, 64), (16, 128), (32, 128), (64, 128), (128, 128), (128, 256))
+
+
+def _grouped(
+    load: tuple[Array, Array],
+    shape: tuple[Array, Array],
+    values: Values,
+    x: Inputs,
+    figures: DeviceFigures,
+    *,
+    all_weights: Array,
+) -> tuple[Array, Array]:
+    """Compute and memory seconds. load: rows, experts touched; shape: columns, inner."""
+    (rows, touched), (columns, inner) = load, shape
+    unit_rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"] / figures.compute_units
+    seconds = [
+        tile_seconds(
+            (rows / touched, columns, inner),
+            count=touched,
+            tile=tile,
+            values=values,
+            unit_rate=unit_rate,
+            units=figures.compute_units,
+        )
+        for tile in EXPERT_TILES
+    ]
+    weights = touched * columns * inner * np.asarray(x["weight_bytes"], float)
+    memory = memory_seconds(weights, values, x, figures, again=all_weights)
+    return p_norm(np.minimum.reduce(seconds), memory, values["overlap"])
+
+
+def expert_parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
+    ranks = np.maximum(np.asarray(x["expert_ranks"], float), 1.0)
+    imbalance = np.where(np.asarray(x["skewed"]) > 0, 1 + values["imbalance"] * log2(ranks), 1.0)
+    limit = np.maximum(np.asarray(x["most_rows"], float), 1.0)
+    routed = np.asarray(x["rows"], float)
+    rows = np.clip(routed * imbalance, 1.0, limit)
+    # kernels that do not skip tokens routed to other ranks work on a share of them, too
+    rows = rows + values["foreign_share"] * routed * (ranks - 1)
+    touched = np.clip(np.asarray(x["touched"], float), 1.0, rows)
+    hidden, inner = np.asarray(x["hidden"], float), np.asarray(x["inner"], float)
+    up = inner * np.asarray(x["up_matrices"], float)
+    both = touched * hidden * (up + inner) * np.asarray(x["weight_bytes"], float)
+    compute_up, memory_up = _grouped((rows, touched), (up, hidden), values, x, figures, all_weights=both)
+    compute_down, memory_down = _grouped((rows, touched), (hidden, inner), values, x, figures, all_weights=both)
+    # permute in, write and read the inner activations, un-permute: 16-bit numbers
+    activations = 2.0 * rows * (4 * hidden + up + 3 * inner) + 4.0 * np.asarray(x["tokens"], float) * hidden
+    shuffle = activations / (figures.memory_bytes_per_s * values["shuffle_efficiency"])
+    overhead = values["fixed_us"] + values["expert_us"] * np.asarray(x["local_experts"], float) + 0 * rows
+    return Parts(overhead=overhead * 1e-6, compute=compute_up + compute_down, memory=memory_up + memory_down + shuffle)

@@ -212,21 +212,3 @@ def dense_mlp(step: Step, x: Tensor, mlp: DenseMlp, form: Format, width: int | N
         with step.recorder.within("activation"):
             hidden = pointwise("multiply", pointwise("silu", gate), up)
     return linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.bias)
-
-
-__all__ = [
-    "HALF",
-    "Step",
-    "add_normed",
-    "all_reduced",
-    "attended",
-    "dense_mlp",
-    "divided",
-    "eager_norm",
-    "eager_rope",
-    "linear",
-    "meta_tensor",
-    "normed",
-    "rope_tables",
-    "rotated",
-]

@@ -96,6 +96,26 @@ def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label
     )
 
 
+def moved(
+    kind: OperatorKind,
+    call: Call,
+    *read: Tensor,
+    flops: Rational = 0,
+    weight: Tensor | None = None,
+    label: str = "",
+    more: Rational = 0,
+) -> Work:
+    """Reads some tensors, a `weight` among them, and `more` bytes; writes its result."""
+    return Work(
+        kind=kind,
+        label=label,
+        vector_flops=flops,
+        bytes_read=size_bytes(*read) + more,
+        bytes_written=size_bytes(call.result),
+        weight_bytes=size_bytes(weight),
+    )
+
+
 _FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4, "relu2": 2, "add_both": 2}
 
 
@@ -110,37 +130,28 @@ def _pointwise(call: Call) -> Work:
 @formula("cast")
 def _cast(call: Call) -> Work:
     x, _ = call.args
-    return Work(kind="elementwise", label="cast", bytes_read=size_bytes(x), bytes_written=size_bytes(call.result))
+    return moved("elementwise", call, x, label="cast")
 
 
-@formula("join")
-def _join(call: Call) -> Work:
-    return _moving("elementwise", call, flops_per_element=0, label="join")
-
-
-@formula("choose")
-def _choose(call: Call) -> Work:
-    return _moving("moe_routing", call, flops_per_element=4, label="choose")
+formula("join")(lambda call: _moving("elementwise", call, flops_per_element=0, label="join"))
+formula("choose")(lambda call: _moving("moe_routing", call, flops_per_element=4, label="choose"))
+formula("gated_activation")(lambda call: _moving("activation", call, flops_per_element=3))
+formula("route", "permute_tokens", "combine_tokens", "unpermute_tokens")(
+    lambda call: _moving("moe_routing", call, flops_per_element=2)
+)
 
 
 @formula("embed")
 def _embed(call: Call) -> Work:
     table, ids = call.args
     # Only the rows asked for are read; the table is resident on every device of the stage.
-    return Work(
-        kind="embedding",
-        bytes_read=size_bytes(call.result, ids),
-        bytes_written=size_bytes(call.result),
-        weight_bytes=size_bytes(table),
-    )
+    return moved("embedding", call, call.result, ids, weight=table)
 
 
 @formula("gather_rows")
 def _gather_rows(call: Call) -> Work:
     _, positions = call.args
-    return Work(
-        kind="elementwise", bytes_read=size_bytes(call.result, positions), bytes_written=size_bytes(call.result)
-    )
+    return moved("elementwise", call, call.result, positions)
 
 
 @formula("scale")
@@ -153,13 +164,7 @@ def _scale(call: Call) -> Work:
 @formula("norm")
 def _norm(call: Call) -> Work:
     x, weight = call.args
-    return Work(
-        kind="norm",
-        vector_flops=4 * x.numel(),
-        bytes_read=size_bytes(x, weight),
-        bytes_written=size_bytes(call.result),
-        weight_bytes=size_bytes(weight),
-    )
+    return moved("norm", call, x, weight, flops=4 * x.numel(), weight=weight)
 
 
 @formula("norm_quantise")
@@ -250,11 +255,6 @@ def _heads_product(call: Call) -> Work:
     )
 
 
-@formula("gated_activation")
-def _gated_activation(call: Call) -> Work:
-    return _moving("activation", call, flops_per_element=3)
-
-
 @formula("rope")
 def _rope(call: Call) -> Work:
     query, key, cosine, sine = call.args
@@ -317,11 +317,6 @@ def _attention(call: Call) -> Work:
     )
 
 
-@formula("route", "permute_tokens", "combine_tokens", "unpermute_tokens")
-def _route(call: Call) -> Work:
-    return _moving("moe_routing", call, flops_per_element=2)
-
-
 @formula("grouped_linear")
 def _grouped_linear(call: Call) -> Work:
     rows, weight, bias, form, role = call.args
@@ -359,24 +354,12 @@ def _reduction(call: Call) -> Work:
     return _collective(kind, x, group, stride)
 
 
-@formula("all_gather")
-def _all_gather(call: Call) -> Work:
-    x, _, group, stride = call.args
-    return _collective("all_gather", x, group, stride)
-
-
-@formula("all_to_all")
-def _all_to_all(call: Call) -> Work:
-    x, _, group, stride = call.args
-    return _collective("all_to_all", x, group, stride)
-
-
-@formula("send")
-def _send(call: Call) -> Work:
-    x, stride = call.args
-    return _collective("send_receive", x, 2, stride)
+formula("all_gather")(lambda call: _collective("all_gather", call.args[0], *call.args[2:]))
+formula("all_to_all")(lambda call: _collective("all_to_all", call.args[0], *call.args[2:]))
+formula("send")(lambda call: _collective("send_receive", call.args[0], 2, call.args[1]))
 
 
 __all__ = [
-    "FORMULAS", "HALF_BITS", "SOFTMAX_FLOPS_PER_SCORE", "Call", "Work", "bits_bytes", "formula", "size_bytes",
+    "FORMULAS", "HALF_BITS", "SOFTMAX_FLOPS_PER_SCORE", "Call", "Work", "bits_bytes", "formula", "moved",
+    "size_bytes",
 ]  # fmt: skip

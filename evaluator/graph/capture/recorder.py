@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import evaluator.graph.capture.mixers.mixer_formulas
-import evaluator.graph.capture.mixers.mixer_library
-import evaluator.graph.capture.upstream_formulas  # noqa: F401  all three register what they hold
+import evaluator.graph.capture.upstream_formulas  # noqa: F401  both register what they hold
 from evaluator.graph.capture.formulas import FORMULAS, Call, Work
 from evaluator.graph.capture.library import taking
 from evaluator.graph.capture.shapes import Tensor

@@ -15,6 +15,7 @@ from evaluator.graph.capture.formulas import (
     Work,
     bits_bytes,
     formula,
+    moved,
     size_bytes,
 )
 from evaluator.graph.operators import AttentionExtents, Rational
@@ -34,57 +35,38 @@ def _tables(keys: int, sequences: int) -> Rational:
 @formula("pad")
 def _pad(call: Call) -> Work:
     # Priced at the mean of the rows before and after.
-    return Work(kind="elementwise", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result))
+    return moved("elementwise", call, call.args[0])
 
 
 @formula("read_rope_table")
 def _read_rope_table(call: Call) -> Work:
     table, positions = call.args
     # Compiled graphs read it whole.
-    return Work(
-        kind="rope",
-        bytes_read=size_bytes(table, positions),
-        bytes_written=size_bytes(call.result),
-        weight_bytes=size_bytes(table),
-    )
+    return moved("rope", call, table, positions, weight=table)
 
 
 @formula("select_rows")
 def _select_rows(call: Call) -> Work:
     # The selection of the last tokens reads all of them.
     x, rows = call.args
-    return Work(kind="elementwise", bytes_read=size_bytes(x) + 8 * rows, bytes_written=size_bytes(call.result))
+    return moved("elementwise", call, x, more=8 * rows)
 
 
 @formula("dealt", "undealt")
 def _dealt(call: Call) -> Work:
     # One index a row says which expert, or which token, it is for.
     rows = max(call.args[0].shape[0], call.result.shape[0])
-    return Work(
-        kind="moe_routing", bytes_read=size_bytes(call.args[0]) + INDEX_BYTES * rows,
-        bytes_written=size_bytes(call.result),
-    )  # fmt: skip
+    return moved("moe_routing", call, call.args[0], more=INDEX_BYTES * rows)
 
 
 @formula("held_rows")
 def _held_rows(call: Call) -> Work:
     table, positions = call.args
-    return Work(
-        kind="elementwise", bytes_read=size_bytes(call.result, positions), bytes_written=size_bytes(call.result),
-        weight_bytes=size_bytes(table),
-    )  # fmt: skip
+    return moved("elementwise", call, call.result, positions, weight=table)
 
 
-@formula("copied")
-def _copied(call: Call) -> Work:
-    return Work(
-        kind="elementwise", label="copy", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result)
-    )
-
-
-@formula("fill")
-def _fill(call: Call) -> Work:
-    return Work(kind="elementwise", label="fill", bytes_written=size_bytes(call.result))
+formula("copied")(lambda call: moved("elementwise", call, call.args[0], label="copy"))
+formula("fill")(lambda call: moved("elementwise", call, label="fill"))
 
 
 @formula("overwrite")
@@ -98,19 +80,13 @@ def _overwrite(call: Call) -> Work:
 def _picked(call: Call) -> Work:
     values = call.args[0]
     chosen = call.result.numel()
-    return Work(
-        kind="moe_routing", label="pick", bytes_read=size_bytes(values) + INDEX_BYTES * chosen,
-        bytes_written=size_bytes(call.result),
-    )  # fmt: skip
+    return moved("moe_routing", call, values, label="pick", more=INDEX_BYTES * chosen)
 
 
 @formula("weighted")
 def _weighted(call: Call) -> Work:
     x, weights = call.args
-    return Work(
-        kind="elementwise", label="multiply", vector_flops=x.numel(), bytes_read=size_bytes(x, weights),
-        bytes_written=size_bytes(call.result),
-    )  # fmt: skip
+    return moved("elementwise", call, x, weights, flops=x.numel(), label="multiply")
 
 
 @formula("wide_linear")

@@ -131,6 +131,120 @@ class ConfigReader:
             hint="sweepdb models lists what is; CONTRIBUTING.md says how to add an architecture",
         )
 
+    def forbid(self, said: str, *flags: str) -> None:
+        if any(self.flag(name) for name in flags):
+            raise self.refuse(f"{said} ({', '.join(flags)})")
+
+    def require(self, said: str, flag: str) -> None:
+        """A flag is true unless the file says otherwise."""
+        if not self.flag(flag, default=True):
+            raise self.refuse(f"{said} ({flag})")
+
+    def dense(self, *names: str, **options: bool) -> DenseMlp:
+        return DenseMlp(intermediate_size=self.size(*(names or ("intermediate_size",))), **options)
+
+    def experts(
+        self,
+        *names: str,
+        chosen: str = "num_experts_per_tok",
+        width: str = "moe_intermediate_size",
+        shared: int = 0,
+        **options: Any,  # noqa: ANN401  fields of the record
+    ) -> MoeMlp:
+        """By the names that the architecture has for their number; `shared` are as wide as the others."""
+        inner = self.size(width)
+        if shared:
+            options["shared_intermediate_size"] = inner * shared
+        return MoeMlp(
+            experts=self.size(*names), experts_per_token=self.size(*chosen.split()), intermediate_size=inner, **options
+        )
+
+    def alike(self, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
+        return [LayerGroup(count=self.size("num_hidden_layers"), attention=attention, mlp=mlp)]
+
+    def grouped_queries(
+        self,
+        groups: str = "num_key_value_heads",
+        **options: Any,  # noqa: ANN401  fields of the record
+    ) -> GroupedQueryAttention:
+        """`options` are what the architecture adds; `groups` is its name for the number of KV heads."""
+        heads = self.size("num_attention_heads")
+        kv_heads = self.size("num_key_value_heads", groups, default=heads)
+        hidden = self.size("hidden_size")
+        if heads % kv_heads:
+            raise InputError(
+                f"{self.where}: num_key_value_heads ({kv_heads}) does not divide num_attention_heads ({heads})"
+            )
+        if self.value("head_dim") is None and hidden % heads:
+            raise InputError(f"{self.where}: num_attention_heads ({heads}) does not divide hidden_size ({hidden})")
+        head_dim = self.size("head_dim", default=max(1, hidden // heads))
+        return GroupedQueryAttention(query_heads=heads, kv_heads=kv_heads, head_dim=head_dim, **options)
+
+    def require_gated(self) -> None:
+        """Gated activations have three matrices."""
+        activation = self.word("hidden_act", "silu")
+        if activation not in _GATED_ACTIVATIONS:
+            raise self.refuse(f"hidden_act {shortened(activation)}")
+
+    def windowed_layers(self, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
+        total = self.size("num_hidden_layers")
+        window = self.count("sliding_window")
+        types = self.words("layer_types")
+        if not window:
+            return [LayerGroup(count=total, attention=attention, mlp=mlp)]
+        if types:
+            unknown = set(types) - {"full_attention", "sliding_attention"}
+            if unknown or len(types) != total:
+                raise self.refuse(f"layer_types with {shortened(sorted(unknown) or len(types))}")
+            sliding = types.count("sliding_attention")
+        else:
+            sliding = total
+        return [
+            LayerGroup(count=sliding, attention=attention, mlp=mlp, window=window),
+            LayerGroup(count=total - sliding, attention=attention, mlp=mlp),
+        ]
+
+    def sliding_layers(self, total: int, often: int) -> list[bool]:
+        """All but every so many, unless the file lists kinds."""
+        kinds = self.kinds("layer_types", total, ("sliding_attention", "full_attention"))
+        if not kinds:
+            return [bool((layer + 1) % often) for layer in range(total)]
+        return [kind == "sliding_attention" for kind in kinds]
+
+    def first_dense_layers(
+        self, attention: GroupedQueryAttention | LatentAttention, moe: MoeMlp, dense: int | None = None
+    ) -> list[LayerGroup]:
+        """So many of them are `dense`, else as many as the file says."""
+        total = self.size("num_hidden_layers")
+        first = min(total, self.count("first_k_dense_replace")) if dense is None else dense
+        return [
+            LayerGroup(count=first, attention=attention, mlp=self.dense()),
+            LayerGroup(count=total - first, attention=attention, mlp=moe),
+        ]
+
+    def model_spec(self, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
+        quantisation = self.value("quantization_config")
+        if quantisation is not None and not isinstance(quantisation, Mapping):
+            raise InputError(f"{self.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
+        layers = like_layers(layers)
+        native = native_formats(quantisation, _weight_parts(layers))
+        maximum = self.count("max_position_embeddings") or None
+        return ModelSpec(
+            architecture=str(self.value("model_type")),
+            left_out=self.left_out,
+            hidden_size=self.size("hidden_size", "n_embed"),
+            vocab_size=self.size("vocab_size"),
+            layers=tuple(group for group in layers if group.count),
+            native_linear=native.linear,
+            native_experts=native.experts,
+            native_mixers=native.mixers,
+            native_head=native.head,
+            native_drafts=native.drafts,
+            native_kv_cache=native_kv_cache(quantisation),
+            drafts_chained=options.get("mtp_layers", 0) > 1,
+            **{"tie_word_embeddings": self.flag("tie_word_embeddings"), "max_positions": maximum, **options},
+        )
+
 
 def refuse_unread(reader: ConfigReader) -> None:
     if unread := reader.unread():
@@ -141,55 +255,6 @@ def refuse_unread(reader: ConfigReader) -> None:
             f" {shortened(reader.config.get('model_type'))}, and they may change what is computed",
             hint="take out of the file what changes no operator and no weight; docs/howto/describe-what-you-serve.md",
         )
-
-
-def grouped_queries(
-    reader: ConfigReader,
-    groups: str = "num_key_value_heads",
-    **options: Any,  # noqa: ANN401  fields of the record
-) -> GroupedQueryAttention:
-    """`options` are what the architecture adds; `groups` is its name for the number of KV heads."""
-    heads = reader.size("num_attention_heads")
-    kv_heads = reader.size("num_key_value_heads", groups, default=heads)
-    hidden = reader.size("hidden_size")
-    if heads % kv_heads:
-        raise InputError(
-            f"{reader.where}: num_key_value_heads ({kv_heads}) does not divide num_attention_heads ({heads})"
-        )
-    if reader.value("head_dim") is None and hidden % heads:
-        raise InputError(f"{reader.where}: num_attention_heads ({heads}) does not divide hidden_size ({hidden})")
-    head_dim = reader.size("head_dim", default=max(1, hidden // heads))
-    return GroupedQueryAttention(query_heads=heads, kv_heads=kv_heads, head_dim=head_dim, **options)
-
-
-def require_gated(reader: ConfigReader) -> None:
-    """Gated activations have three matrices."""
-    activation = reader.word("hidden_act", "silu")
-    if activation not in _GATED_ACTIVATIONS:
-        raise reader.refuse(f"activation {shortened(activation)}")
-
-
-def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
-    quantisation = reader.value("quantization_config")
-    if quantisation is not None and not isinstance(quantisation, Mapping):
-        raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
-    native = native_formats(quantisation, _weight_parts(layers))
-    maximum = reader.count("max_position_embeddings") or None
-    return ModelSpec(
-        architecture=str(reader.value("model_type")),
-        left_out=reader.left_out,
-        hidden_size=reader.size("hidden_size", "n_embed"),
-        vocab_size=reader.size("vocab_size"),
-        layers=tuple(group for group in layers if group.count),
-        native_linear=native.linear,
-        native_experts=native.experts,
-        native_mixers=native.mixers,
-        native_head=native.head,
-        native_drafts=native.drafts,
-        native_kv_cache=native_kv_cache(quantisation),
-        drafts_chained=options.get("mtp_layers", 0) > 1,
-        **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), "max_positions": maximum, **options},
-    )
 
 
 def _weight_parts(layers: list[LayerGroup]) -> WeightParts:
@@ -205,33 +270,6 @@ def _weight_parts(layers: list[LayerGroup]) -> WeightParts:
     )
 
 
-def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
-    total = reader.size("num_hidden_layers")
-    window = reader.count("sliding_window")
-    types = reader.words("layer_types")
-    if not window:
-        return [LayerGroup(count=total, attention=attention, mlp=mlp)]
-    if types:
-        unknown = set(types) - {"full_attention", "sliding_attention"}
-        if unknown or len(types) != total:
-            raise reader.refuse(f"layer_types with {shortened(sorted(unknown) or len(types))}")
-        sliding = types.count("sliding_attention")
-    else:
-        sliding = total
-    return [
-        LayerGroup(count=sliding, attention=attention, mlp=mlp, window=window),
-        LayerGroup(count=total - sliding, attention=attention, mlp=mlp),
-    ]
-
-
-def sliding_layers(reader: ConfigReader, total: int, often: int) -> list[bool]:
-    """All but every so many, unless the file lists kinds."""
-    kinds = reader.kinds("layer_types", total, ("sliding_attention", "full_attention"))
-    if not kinds:
-        return [bool((layer + 1) % often) for layer in range(total)]
-    return [kind == "sliding_attention" for kind in kinds]
-
-
 def like_layers(layers: list[LayerGroup]) -> list[LayerGroup]:
     """In the order of each group's last layer: drafts are like a model's last layer."""
     found: dict[LayerGroup, int] = {}
@@ -239,18 +277,6 @@ def like_layers(layers: list[LayerGroup]) -> list[LayerGroup]:
         bare = replace(layer, count=1)
         found[bare] = found.pop(bare, 0) + layer.count
     return [replace(layer, count=count) for layer, count in found.items()]
-
-
-def first_dense_layers(
-    reader: ConfigReader, attention: GroupedQueryAttention | LatentAttention, moe: MoeMlp
-) -> list[LayerGroup]:
-    total = reader.size("num_hidden_layers")
-    first = min(total, reader.count("first_k_dense_replace"))
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    return [
-        LayerGroup(count=first, attention=attention, mlp=dense),
-        LayerGroup(count=total - first, attention=attention, mlp=moe),
-    ]
 
 
 _ENCODERS = {"vision_config": "image encoder", "audio_config": "audio encoder"}

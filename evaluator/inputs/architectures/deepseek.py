@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    first_dense_layers,
-    like_layers,
-    model_spec,
-    require_gated,
-)
-from evaluator.inputs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, TokenIndexer
+from evaluator.inputs.architectures.config_reader import ConfigReader, like_layers
+from evaluator.inputs.model import LatentAttention, LayerGroup, ModelSpec, MoeMlp, TokenIndexer
 
 _SPARSE = {"deepseek_sparse_attention", "indexed_attention"}
 
 
 def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
     attention, moe = latent_queries(reader), _experts(reader)
-    return model_spec(
-        reader, first_dense_layers(reader, attention, moe), mtp_layers=reader.count("num_nextn_predict_layers")
+    return reader.model_spec(
+        reader.first_dense_layers(attention, moe), mtp_layers=reader.count("num_nextn_predict_layers")
     )
 
 
 def _sparse(reader: ConfigReader) -> ModelSpec:
     """DeepSeek-V3.2 and GLM-5: attention to chosen tokens."""
-    if reader.flag("mlp_bias"):
-        raise reader.refuse("an MLP with biases (mlp_bias)")
+    reader.forbid("an MLP with biases", "mlp_bias")
     reader.ignore("indexer_rope_interleave", "index_share_for_mtp_iteration", "moe_router_dtype", "num_experts")
     total = reader.size("num_hidden_layers")
     attention = replace(latent_queries(reader), chosen_keys=reader.size("index_topk"))
     indexer = TokenIndexer(heads=reader.size("index_n_heads"), head_dim=reader.size("index_head_dim"))
     owners = _owners(reader, total)
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    dense = reader.dense()
     first, moe = min(total, reader.count("first_k_dense_replace")), _experts(reader)
     if (kinds := reader.words("mlp_layer_types")) and kinds != ["dense"] * first + ["sparse"] * (total - first):
         raise reader.refuse("mlp_layer_types other than first_k_dense_replace says")
@@ -47,7 +40,7 @@ def _sparse(reader: ConfigReader) -> ModelSpec:
         for layer, owns in enumerate(owners)
     ]
     groups = sorted(like_layers(layers), key=_order)
-    return model_spec(reader, groups, mtp_layers=reader.count("num_nextn_predict_layers"))
+    return reader.model_spec(groups, mtp_layers=reader.count("num_nextn_predict_layers"))
 
 
 def _order(group: LayerGroup) -> tuple[bool, bool]:
@@ -69,11 +62,10 @@ def _owners(reader: ConfigReader, total: int) -> list[bool]:
 
 
 def latent_queries(reader: ConfigReader) -> LatentAttention:
-    require_gated(reader)
+    reader.require_gated()
     if reader.size("moe_layer_freq", default=1) != 1:
         raise reader.refuse("moe_layer_freq other than 1")
-    if reader.flag("attention_bias"):
-        raise reader.refuse("latent attention with biases (attention_bias)")
+    reader.forbid("latent attention with biases", "attention_bias")
     # Groups of experts limit which are chosen, not how many; keys and values are those of the latent.
     reader.ignore("n_group", "topk_group", "num_key_value_heads", "head_dim", "qk_head_dim")
     return latent_heads(reader)
@@ -92,14 +84,8 @@ def latent_heads(reader: ConfigReader, *, output_gate: bool = False) -> LatentAt
 
 
 def _experts(reader: ConfigReader) -> MoeMlp:
-    moe_size = reader.size("moe_intermediate_size")
-    return MoeMlp(
-        experts=reader.size("n_routed_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=moe_size,
-        shared_intermediate_size=moe_size * reader.count("n_shared_experts"),
-        router_bias=reader.word("topk_method", "") == "noaux_tc",
-    )
+    corrected = reader.word("topk_method", "") == "noaux_tc"
+    return reader.experts("n_routed_experts", shared=reader.count("n_shared_experts"), router_bias=corrected)
 
 
 READERS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, model_spec, require_gated
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 
 # Ids of tokens, and what published files keep of pooling, classification and images, which these classes do not have.
 _NOTHING_HERE = (
@@ -14,28 +14,23 @@ _NOTHING_HERE = (
 
 
 def _attention(reader: ConfigReader) -> GroupedQueryAttention:
-    require_gated(reader)
+    reader.require_gated()
     reader.ignore(*_NOTHING_HERE)
     if reader.value("norm_type", "rms") != "rms":
         raise reader.refuse("norms that are not RMS norms (norm_type)")
-    if not reader.flag("use_rotary_pos_emb", default=True):
-        raise reader.refuse("attention without rotated positions (use_rotary_pos_emb)")
-    if reader.flag("use_cla"):
-        raise reader.refuse("KV caches shared between layers (use_cla)")
-    if not reader.flag("use_qk_norm", default=True):
-        raise reader.refuse("attention without norms of queries and keys (use_qk_norm)")
+    reader.require("attention without rotated positions", "use_rotary_pos_emb")
+    reader.forbid("KV caches shared between layers", "use_cla")
+    reader.require("attention without norms of queries and keys", "use_qk_norm")
     bias = reader.flag("attention_bias")
-    attention = grouped_queries(reader, qk_norm="per_head", qkv_bias=bias, output_bias=bias)
+    attention = reader.grouped_queries(qk_norm="per_head", qkv_bias=bias, output_bias=bias)
     if reader.size("attention_head_dim", default=attention.head_dim) != attention.head_dim:
         raise reader.refuse("heads of two widths (attention_head_dim)")
     return attention
 
 
 def _dense(reader: ConfigReader) -> ModelSpec:
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    return model_spec(
-        reader, [LayerGroup(count=reader.size("num_hidden_layers"), attention=_attention(reader), mlp=mlp)]
-    )
+    mlp = reader.dense()
+    return reader.model_spec(reader.alike(_attention(reader), mlp))
 
 
 def _moe(reader: ConfigReader) -> ModelSpec:
@@ -45,8 +40,7 @@ def _moe(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse("experts of another width than the shared one (moe_intermediate_size)")
     if reader.count("moe_layer_num_skipped"):
         raise reader.refuse("layers without experts (moe_layer_num_skipped)")
-    if not reader.flag("use_mixed_mlp_moe", default=True):
-        raise reader.refuse("experts without a shared one (use_mixed_mlp_moe)")
+    reader.require("experts without a shared one", "use_mixed_mlp_moe")
     shared = _same_everywhere(reader, "num_shared_expert", default=1)
     moe = MoeMlp(
         experts=_same_everywhere(reader, "num_experts"),
@@ -54,7 +48,7 @@ def _moe(reader: ConfigReader) -> ModelSpec:
         intermediate_size=inner,
         shared_intermediate_size=inner * shared,
     )
-    return model_spec(reader, [LayerGroup(count=total, attention=attention, mlp=moe)])
+    return reader.model_spec([LayerGroup(count=total, attention=attention, mlp=moe)])
 
 
 def _same_everywhere(reader: ConfigReader, name: str, default: int | None = None) -> int:

@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp, TokenIndexer
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec, TokenIndexer
 from evaluator.inputs.yaml_file import shortened
 
 
 def _minimax_m2(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     # Scales of residuals; sizes of layers and MTP modules that the published weights do not hold.
     reader.ignore(
         "layernorm_full_attention_beta", "layernorm_linear_attention_beta", "layernorm_mlp_beta",
@@ -30,39 +24,34 @@ def _minimax_m2(reader: ConfigReader) -> ModelSpec:
     if reader.count("shared_intermediate_size"):
         raise reader.refuse("shared experts of minimax_m2 (shared_intermediate_size)")
     norm = reader.word("qk_norm_type", "per_layer") if reader.flag("use_qk_norm", default=True) else "none"
-    attention = grouped_queries(reader, qk_norm=norm)
-    moe = MoeMlp(
-        experts=reader.size("num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("intermediate_size"),
-        router_bias=reader.flag("use_routing_bias", default=True),
+    attention = reader.grouped_queries(qk_norm=norm)
+    moe = reader.experts(
+        "num_local_experts", width="intermediate_size", router_bias=reader.flag("use_routing_bias", default=True)
     )
     rotated = reader.count("rotary_dim") or reader.share("partial_rotary_factor", 0.5) * attention.head_dim
     # The published weights hold no MTP module, whatever num_mtp_modules says.
-    layers = [LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=moe)]
-    return model_spec(reader, layers, rope_fraction=float(rotated) / attention.head_dim)
+    layers = reader.alike(attention, moe)
+    return reader.model_spec(layers, rope_fraction=float(rotated) / attention.head_dim)
 
 
 def _minimax_m3(reader: ConfigReader) -> ModelSpec:
     """MiniMax-M3: blocks are chosen for each group of heads."""
     if (said := reader.word("hidden_act", "swigluoai")) not in {"swigluoai", "silu"}:
-        raise reader.refuse(f"activation {shortened(said)}")
-    if reader.flag("attention_output_gate"):
-        raise reader.refuse("attention with a gate (attention_output_gate)")
+        raise reader.refuse(f"hidden_act {shortened(said)}")
+    reader.forbid("attention with a gate", "attention_output_gate")
     # Scales of gates and norms; modules that the published weights do not hold; widths said twice.
     reader.ignore(
         "swiglu_alpha", "swiglu_limit", "use_gemma_norm", "num_mtp_modules", "first_k_dense_replace", "rotary_dim",
         "moe_intermediate_size", "n_shared_experts", "qk_norm_type", "use_qk_norm",
     )  # fmt: skip
     total = reader.size("num_hidden_layers")
-    full = grouped_queries(reader, qk_norm="per_head")
+    full = reader.grouped_queries(qk_norm="per_head")
     sparse, blocks = _blocks(reader, full)
     said_blocks, said_experts = _layer_flags(reader, blocks, total)
-    dense = DenseMlp(intermediate_size=reader.size("dense_intermediate_size"))
-    moe = MoeMlp(
-        experts=reader.size("num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("intermediate_size"),
+    dense = reader.dense("dense_intermediate_size")
+    moe = reader.experts(
+        "num_local_experts",
+        width="intermediate_size",
         shared_intermediate_size=reader.count("shared_intermediate_size"),
         router_bias=reader.flag("use_routing_bias", default=True),
     )
@@ -72,7 +61,7 @@ def _minimax_m3(reader: ConfigReader) -> ModelSpec:
     ]
     share = reader.share("partial_rotary_factor", 0.5)
     drafts = reader.count("num_nextn_predict_layers")
-    return model_spec(reader, like_layers(layers), rope_fraction=share, mtp_layers=drafts)
+    return reader.model_spec(layers, rope_fraction=share, mtp_layers=drafts)
 
 
 def _blocks(reader: ConfigReader, full: GroupedQueryAttention) -> tuple[GroupedQueryAttention, Mapping[str, Any]]:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    model_spec,
-    require_gated,
-    windowed_layers,
-)
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
 
 
 def _llama(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     bias = reader.flag("attention_bias")
-    attention = grouped_queries(reader, qkv_bias=bias, output_bias=bias)
+    attention = reader.grouped_queries(qkv_bias=bias, output_bias=bias)
     mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"), bias=reader.flag("mlp_bias"))
-    return model_spec(reader, [LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=mlp)])
+    return reader.model_spec(reader.alike(attention, mlp))
 
 
 def _smollm3(reader: ConfigReader) -> ModelSpec:
     # Positions of some layers are not turned, which nothing else depends on.
     reader.ignore("no_rope_layers", "no_rope_layer_interval")
-    if reader.flag("use_sliding_window"):
-        raise reader.refuse("smollm3 with a sliding window (use_sliding_window)")
+    reader.forbid("smollm3 with a sliding window", "use_sliding_window")
     if set(reader.words("layer_types")) - {"full_attention"}:
         raise reader.refuse("layer_types other than its window says")
     reader.ignore("sliding_window", "max_window_layers")
@@ -32,47 +25,40 @@ def _smollm3(reader: ConfigReader) -> ModelSpec:
 
 
 def _mistral(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    return model_spec(reader, windowed_layers(reader, grouped_queries(reader), mlp))
+    reader.require_gated()
+    mlp = reader.dense()
+    return reader.model_spec(reader.windowed_layers(reader.grouped_queries(), mlp))
 
 
 def _mixtral(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    moe = MoeMlp(
-        experts=reader.size("num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("intermediate_size"),
-    )
-    return model_spec(reader, windowed_layers(reader, grouped_queries(reader), moe))
+    reader.require_gated()
+    moe = reader.experts("num_local_experts", width="intermediate_size")
+    return reader.model_spec(reader.windowed_layers(reader.grouped_queries(), moe))
 
 
 def _phi3(reader: ConfigReader) -> ModelSpec:
     """Packed projections; one window for all layers, if any."""
-    require_gated(reader)
-    if reader.flag("attention_bias"):
-        raise reader.refuse("phi3 with biases (attention_bias)")
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    return model_spec(
-        reader,
-        windowed_layers(reader, grouped_queries(reader), mlp),
+    reader.require_gated()
+    reader.forbid("phi3 with biases", "attention_bias")
+    mlp = reader.dense()
+    return reader.model_spec(
+        reader.windowed_layers(reader.grouped_queries(), mlp),
         rope_fraction=reader.share("partial_rotary_factor", 1.0),
     )
 
 
 def _opt(reader: ConfigReader) -> ModelSpec:
     if reader.word("activation_function", "relu") not in {"relu", "gelu"}:
-        raise reader.refuse(f"activation {reader.word('activation_function', '')[:80]!r}")
+        raise reader.refuse(f"activation_function {reader.word('activation_function', '')[:80]!r}")
     if reader.value("word_embed_proj_dim", reader.value("hidden_size")) != reader.value("hidden_size"):
         raise reader.refuse("an embedding narrower than the hidden size (word_embed_proj_dim)")
     if not reader.flag("enable_bias", default=True) or not reader.flag("layer_norm_elementwise_affine", default=True):
         raise reader.refuse("OPT without biases (enable_bias, layer_norm_elementwise_affine)")
-    attention = grouped_queries(reader, qkv_bias=True, output_bias=True)
+    attention = reader.grouped_queries(qkv_bias=True, output_bias=True)
     reader.ignore("do_layer_norm_before")  # where a norm stands, not whether
-    mlp = DenseMlp(intermediate_size=reader.size("ffn_dim"), gated=False, bias=True)
-    return model_spec(
-        reader,
-        [LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=mlp)],
+    mlp = reader.dense("ffn_dim", gated=False, bias=True)
+    return reader.model_spec(
+        reader.alike(attention, mlp),
         tie_word_embeddings=reader.flag("tie_word_embeddings", default=True),
         norm="layer",
         position="learned",
@@ -93,8 +79,7 @@ def _bloom(reader: ConfigReader) -> ModelSpec:
         "offset_alibi", "slow_but_exact", "skip_bias_add", "skip_bias_add_qkv", "bias_dropout_fusion",
         "seq_length",
     )  # fmt: skip
-    return model_spec(
-        reader,
+    return reader.model_spec(
         [LayerGroup(count=reader.size("n_layer", "num_hidden_layers"), attention=attention, mlp=mlp)],
         tie_word_embeddings=reader.flag("tie_word_embeddings", default=True),
         norm="layer",
@@ -104,35 +89,34 @@ def _bloom(reader: ConfigReader) -> ModelSpec:
 
 
 def _gpt_oss(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     reader.ignore(
         "initial_context_length", "experts_per_token", "swiglu_limit", "swiglu_alpha"
     )  # scales, spelled twice
     bias = reader.flag("attention_bias", default=True)
-    attention = grouped_queries(reader, qkv_bias=bias, output_bias=bias, sinks=True)
-    moe = MoeMlp(
-        experts=reader.size("num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok", "experts_per_token"),
-        intermediate_size=reader.size("intermediate_size"),
+    attention = reader.grouped_queries(qkv_bias=bias, output_bias=bias, sinks=True)
+    moe = reader.experts(
+        "num_local_experts",
+        chosen="num_experts_per_tok experts_per_token",
+        width="intermediate_size",
         expert_bias=True,
         router_bias=True,
     )
-    return model_spec(reader, windowed_layers(reader, attention, moe))
+    return reader.model_spec(reader.windowed_layers(attention, moe))
 
 
 def _ernie_attention(reader: ConfigReader) -> GroupedQueryAttention:
-    require_gated(reader)
+    reader.require_gated()
     if reader.flag("use_bias"):
         raise reader.refuse(f"{reader.word('model_type', '')} with biases (use_bias)")
-    if not reader.flag("use_rmsnorm", default=True):
-        raise reader.refuse("norms other than RMS (use_rmsnorm)")
-    return grouped_queries(reader)
+    reader.require("norms other than RMS", "use_rmsnorm")
+    return reader.grouped_queries()
 
 
 def _ernie(reader: ConfigReader) -> ModelSpec:
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    layers = [LayerGroup(count=reader.size("num_hidden_layers"), attention=_ernie_attention(reader), mlp=mlp)]
-    return model_spec(reader, layers, **_ernie_tied(reader))
+    mlp = reader.dense()
+    layers = reader.alike(_ernie_attention(reader), mlp)
+    return reader.model_spec(layers, **_ernie_tied(reader))
 
 
 def _ernie_moe(reader: ConfigReader) -> ModelSpec:
@@ -143,23 +127,10 @@ def _ernie_moe(reader: ConfigReader) -> ModelSpec:
     last = total - 1 if last in {None, -1} else reader.count("moe_layer_end_index")
     step = reader.size("moe_layer_interval", default=1)
     sparse = sum(1 for layer in range(total) if first <= layer <= last and (layer + 1) % step == 0)
-    inner = reader.size("moe_intermediate_size")
-    moe = MoeMlp(
-        experts=reader.size("moe_num_experts"),
-        experts_per_token=reader.size("moe_k"),
-        intermediate_size=inner,
-        shared_intermediate_size=inner * reader.count("moe_num_shared_experts"),
-        router_bias=True,
-    )
-    layers = [
-        LayerGroup(
-            count=total - sparse,
-            attention=attention,
-            mlp=DenseMlp(intermediate_size=reader.size("intermediate_size")),
-        ),
-        LayerGroup(count=sparse, attention=attention, mlp=moe),
-    ]
-    return model_spec(reader, layers, mtp_layers=reader.count("num_nextn_predict_layers"), **_ernie_tied(reader))
+    shared = reader.count("moe_num_shared_experts")
+    moe = reader.experts("moe_num_experts", chosen="moe_k", shared=shared, router_bias=True)
+    layers = reader.first_dense_layers(attention, moe, total - sparse)
+    return reader.model_spec(layers, mtp_layers=reader.count("num_nextn_predict_layers"), **_ernie_tied(reader))
 
 
 def _ernie_tied(reader: ConfigReader) -> dict[str, bool]:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, GatedDeltaNet, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
@@ -34,33 +28,32 @@ def _windowed_last(reader: ConfigReader, attention: GroupedQueryAttention, mlp: 
 
 
 def _qwen2(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    return model_spec(reader, _windowed_last(reader, grouped_queries(reader, qkv_bias=True), mlp))
+    reader.require_gated()
+    mlp = reader.dense()
+    return reader.model_spec(_windowed_last(reader, reader.grouped_queries(qkv_bias=True), mlp))
 
 
 def _mimo(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     if not reader.flag("attention_bias", default=True):
         raise reader.refuse("mimo without biases of queries, keys and values")
     reader.ignore("sliding_window", "use_mrope")  # no window unless use_sliding_window; positions cost the same
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    return model_spec(
-        reader,
-        _windowed_last(reader, grouped_queries(reader, qkv_bias=True), mlp),
+    mlp = reader.dense()
+    return reader.model_spec(
+        _windowed_last(reader, reader.grouped_queries(qkv_bias=True), mlp),
         mtp_layers=reader.count("num_nextn_predict_layers"),
     )
 
 
 def _qwen3(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    attention = grouped_queries(reader, qk_norm="per_head", qkv_bias=reader.flag("attention_bias"))
-    return model_spec(reader, _windowed_last(reader, attention, mlp))
+    reader.require_gated()
+    mlp = reader.dense()
+    attention = reader.grouped_queries(qk_norm="per_head", qkv_bias=reader.flag("attention_bias"))
+    return reader.model_spec(_windowed_last(reader, attention, mlp))
 
 
 def _qwen2_moe(reader: ConfigReader) -> ModelSpec:
-    attention = grouped_queries(reader, qkv_bias=reader.flag("qkv_bias", default=True))
+    attention = reader.grouped_queries(qkv_bias=reader.flag("qkv_bias", default=True))
     shared = reader.count("shared_expert_intermediate_size")
     return _mixture(reader, attention, shared_intermediate_size=shared, shared_gate=shared > 0)
 
@@ -69,13 +62,12 @@ def _qwen3_moe(reader: ConfigReader) -> ModelSpec:
     if reader.count("shared_expert_intermediate_size"):
         raise reader.refuse("shared experts of qwen3_moe (shared_expert_intermediate_size)")
     reader.ignore("use_qk_norm")
-    return _mixture(reader, grouped_queries(reader, qk_norm="per_head", qkv_bias=reader.flag("attention_bias")))
+    return _mixture(reader, reader.grouped_queries(qk_norm="per_head", qkv_bias=reader.flag("attention_bias")))
 
 
 def _mixture(reader: ConfigReader, attention: GroupedQueryAttention, **shared: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
-    require_gated(reader)
-    if reader.flag("use_sliding_window"):
-        raise reader.refuse("a mixture of experts with a sliding window (use_sliding_window)")
+    reader.require_gated()
+    reader.forbid("a mixture of experts with a sliding window", "use_sliding_window")
     if set(reader.words("layer_types")) - {"full_attention"}:
         raise reader.refuse("layer_types other than its window says")
     reader.ignore("max_window_layers", "sliding_window")
@@ -83,33 +75,20 @@ def _mixture(reader: ConfigReader, attention: GroupedQueryAttention, **shared: A
     step = reader.size("decoder_sparse_step", default=1)
     only_dense = set(reader.numbers("mlp_only_layers"))
     sparse = sum(1 for layer in range(total) if layer not in only_dense and (layer + 1) % step == 0)
-    moe = MoeMlp(
-        experts=reader.size("num_experts", "num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("moe_intermediate_size"),
-        **shared,
-    )
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    layers = [
-        LayerGroup(count=total - sparse, attention=attention, mlp=dense),
-        LayerGroup(count=sparse, attention=attention, mlp=moe),
-    ]
-    return model_spec(reader, layers)
+    moe = reader.experts("num_experts", "num_local_experts", **shared)
+    return reader.model_spec(reader.first_dense_layers(attention, moe, total - sparse))
 
 
 def _hybrid(reader: ConfigReader) -> ModelSpec:
     """Qwen3-Next and Qwen3.5: delta nets, with gated full attention on every fourth layer."""
-    require_gated(reader)
-    if not reader.flag("attn_output_gate", default=True):
-        raise reader.refuse("full attention without a gate (attn_output_gate)")
-    if reader.flag("mtp_use_dedicated_embeddings"):
-        raise reader.refuse("drafts with an embedding of their own (mtp_use_dedicated_embeddings)")
+    reader.require_gated()
+    reader.require("full attention without a gate", "attn_output_gate")
+    reader.forbid("drafts with an embedding of their own", "mtp_use_dedicated_embeddings")
     if (kept := reader.word("mamba_ssm_dtype", "float32")) != "float32":
         raise reader.refuse(f"linear states in {shortened(kept)} (mamba_ssm_dtype)")
     reader.ignore("output_gate_type")  # of the norm behind a delta net
-    full = grouped_queries(reader, qk_norm="per_head", qkv_bias=reader.flag("attention_bias"), output_gate=True)
-    if reader.flag("attention_bias"):
-        raise reader.refuse("attention with biases (attention_bias)")
+    full = reader.grouped_queries(qk_norm="per_head", qkv_bias=reader.flag("attention_bias"), output_gate=True)
+    reader.forbid("attention with biases", "attention_bias")
     net = GatedDeltaNet(
         key_heads=reader.size("linear_num_key_heads"),
         value_heads=reader.size("linear_num_value_heads"),
@@ -128,9 +107,8 @@ def _hybrid(reader: ConfigReader) -> ModelSpec:
     rope = reader.value("rope_parameters")
     said = rope.get("partial_rotary_factor") if isinstance(rope, Mapping) else None
     share = reader.share("partial_rotary_factor", 0.25)
-    return model_spec(
-        reader,
-        like_layers(layers),
+    return reader.model_spec(
+        layers,
         rope_fraction=said if isinstance(said, float) and 0 < said <= 1 else share,
         mtp_layers=reader.count("mtp_num_hidden_layers"),
     )
@@ -144,19 +122,13 @@ def _kinds_of_layers(reader: ConfigReader) -> list[str]:
 
 def _mlps_of_hybrid(reader: ConfigReader, total: int) -> list[DenseMlp | MoeMlp]:
     if not (reader.value("num_experts") or reader.value("num_local_experts")):
-        return [DenseMlp(intermediate_size=reader.size("intermediate_size"))] * total
+        return [reader.dense()] * total
     shared = reader.count("shared_expert_intermediate_size")
-    moe = MoeMlp(
-        experts=reader.size("num_experts", "num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("moe_intermediate_size"),
-        shared_intermediate_size=shared,
-        shared_gate=shared > 0,
-    )
+    moe = reader.experts("num_experts", "num_local_experts", shared_intermediate_size=shared, shared_gate=shared > 0)
     dense, step = set(reader.numbers("mlp_only_layers")), reader.size("decoder_sparse_step", default=1)
     reader.ignore("intermediate_size")  # of dense layers, where there are any
     if dense or step > 1:
-        other = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+        other = reader.dense()
         return [other if layer in dense or (layer + 1) % step else moe for layer in range(total)]
     return [moe] * total
 

@@ -46,6 +46,17 @@ class Circumstances:
     shortest_length: float | None = None  # of a client that spreads lengths: its shortest over its longest
 
 
+SHORTEST = "shortest_length"
+
+
+def shortest_of(row: Mapping[str, Any], name: str) -> float | None:
+    """A part of the longest length; a client that draws from one token on says 0."""
+    ratio = number(row, name)
+    if ratio is not None and not 0.0 <= ratio <= 1.0:
+        raise BadItem(f"{name}: {ratio:g} is no part of the longest length, 0 to 1")
+    return None if ratio is None else max(ratio, 0.01)
+
+
 AS_USUAL = Circumstances()
 _NO_RUN = RunRecord()
 _FIELDS = fields(Circumstances)

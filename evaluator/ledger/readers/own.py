@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from evaluator.ledger.readers.building import (
     AS_USUAL,
+    SHORTEST,
     TPOT_EXCLUSIVE,
     TPOT_INCLUSIVE,
     TTFT,
@@ -19,6 +20,7 @@ from evaluator.ledger.readers.building import (
     moment,
     number,
     rest,
+    shortest_of,
     text,
     whole,
 )
@@ -61,7 +63,11 @@ def _by_columns(path: Path, names: Sequence[str], record_of: RecordOf, escaped: 
 
 
 def _own_columns(row: Mapping[str, str]) -> tuple[Mapping[str, Any], Circumstances]:
-    return rest(row, ()), Circumstances(point_id=text(row, "id") or "") if "id" in row else AS_USUAL
+    """The point's name and how its client drew lengths are circumstances too."""
+    shortest = shortest_of(row, SHORTEST)
+    if shortest is None and "id" not in row:
+        return rest(row, ()), AS_USUAL
+    return rest(row, ()), Circumstances(point_id=text(row, "id") or "", shortest_length=shortest)
 
 
 def _own_item(row: Mapping[str, str]) -> Item:

@@ -12,6 +12,7 @@ from evaluator.ledger.point_keys import key_of
 from evaluator.ledger.readers.building import (
     FIELD,
     LONGEST_TEXT,
+    SHORTEST,
     BadItem,
     circumstances_of,
     inner,
@@ -37,7 +38,6 @@ COUNTS = ("num_devices",)
 NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES, MEASURED_AT, *OF_RUN)
 SIDES = ("prefill", "decode")
 OF_SIDES = tuple(f"{side}_{name}" for side in SIDES for name in ("instances", *SIZES))
-SHORTEST = "shortest_length"  # of what a launched folder states
 _FORMATS = ("linear_format", "experts_format")  # as it states them where they are not one
 Stated = Mapping[str, str | int | float]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from store.errors import InputError
 from store.light_dataclass import dataclass
+from store.texts import counted
 from sweepdb.planning.profiles.planner import (
     MaxKvTokens,
     ProfileRow,
@@ -152,7 +153,7 @@ def _check_lengths(rows: Sequence[ProfileRow], phase: str, name: str, stored: Se
         return
     other = 2 * max(row.input_length or 0 for row in rows)
     raise InputError(
-        f"{rows[0].where} is stored for {len(stored)} {name} length{'s' if len(stored) > 1 else ''}, and this planner"
+        f"{rows[0].where} is stored for {counted(len(stored), f'{name} length')}, and this planner"
         f" interpolates between {least} at least",
         hint=f"store another: {evaluate_command(rows[0], phase, input_length=other)}",
     )

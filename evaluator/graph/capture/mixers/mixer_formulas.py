@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from evaluator.graph.capture.formulas import (
-    SOFTMAX_FLOPS_PER_SCORE,
-    Call,
-    Work,
-    bits_bytes,
-    formula,
-    size_bytes,
-)
+from evaluator.graph.capture.formulas import SOFTMAX_FLOPS_PER_SCORE, Call, Work, bits_bytes, formula, moved, size_bytes
 from evaluator.graph.operators import AttentionExtents, Rational
 
 _SCORE_BYTES = 4
@@ -162,13 +155,7 @@ def _channel_state(call: Call) -> Work:
 @formula("gated_norm")
 def _gated_norm(call: Call) -> Work:
     x, gate, weight = call.args
-    return Work(
-        kind="norm",
-        vector_flops=9 * x.numel(),
-        bytes_read=size_bytes(x, gate, weight),
-        bytes_written=size_bytes(call.result),
-        weight_bytes=size_bytes(weight),
-    )
+    return moved("norm", call, x, gate, weight, flops=9 * x.numel(), weight=weight)
 
 
 @formula("pool_tokens")
@@ -209,25 +196,14 @@ def _mix_sums(call: Call) -> Work:
 
     Kimi Team 2026, Attention Residuals, block form. Sums are read twice, as streams are."""
     sums, weight = call.args
-    return Work(
-        kind="stream_collapse",
-        vector_flops=8 * sums.numel(),
-        bytes_read=size_bytes(sums, sums, weight),
-        bytes_written=size_bytes(call.result),
-        weight_bytes=size_bytes(weight),
-    )
+    return moved("stream_collapse", call, sums, sums, weight, flops=8 * sums.numel(), weight=weight)
 
 
 @formula("expand_streams")
 def _expand_streams(call: Call) -> Work:
     streams, out = call.args
     count = streams.shape[1] // out.shape[1]
-    return Work(
-        kind="stream_expand",
-        vector_flops=2 * (count + 1) * streams.numel(),
-        bytes_read=size_bytes(streams, out),
-        bytes_written=size_bytes(call.result),
-    )
+    return moved("stream_expand", call, streams, out, flops=2 * (count + 1) * streams.numel())
 
 
 @formula("space_state")

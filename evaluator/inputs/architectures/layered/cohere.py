@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-    sliding_layers,
-)
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.yaml_file import shortened
 
 # What published files say of what their classes do whatever they say.
@@ -39,8 +32,7 @@ def _cohere2(reader: ConfigReader) -> ModelSpec:
     for name, said in _FIXED.items():
         if (found := reader.value(name)) is not None and found != said:
             raise reader.refuse(f"cohere2 with {name} {shortened(found)}")
-    if reader.flag("use_qk_norm"):
-        raise reader.refuse("cohere2 with norms of queries and keys (use_qk_norm)")
+    reader.forbid("cohere2 with norms of queries and keys", "use_qk_norm")
     reader.ignore("cache_implementation", "use_parallel_embedding")  # how a program keeps keys, and deals out a table
     near = _attention(reader)
     far = replace(near, rope_fraction=0.0)
@@ -53,31 +45,30 @@ def _cohere2(reader: ConfigReader) -> ModelSpec:
 
 
 def _attention(reader: ConfigReader, **options: Any) -> GroupedQueryAttention:  # noqa: ANN401  fields of the record
-    require_gated(reader)
-    if reader.flag("attention_bias"):
-        raise reader.refuse("cohere with biases (attention_bias)")
+    reader.require_gated()
+    reader.forbid("cohere with biases", "attention_bias")
     # A scale of logits; what is added where a norm divides; how long a tokeniser's rows may be.
     reader.ignore("logit_scale", "layer_norm_eps", "model_max_length")
-    attention = grouped_queries(reader, **options)
+    attention = reader.grouped_queries(**options)
     if attention.query_heads * attention.head_dim != reader.size("hidden_size"):
         raise reader.refuse("cohere with heads that together are not as wide as a row (head_dim)")  # vLLM reads none
     return attention
 
 
 def _layer(reader: ConfigReader, attention: GroupedQueryAttention, window: int | None = None) -> LayerGroup:
-    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    mlp = reader.dense()
     return LayerGroup(count=1, attention=attention, mlp=mlp, window=window, parallel_mlp=True)
 
 
 def _sliding(reader: ConfigReader) -> list[bool]:
     often = reader.size("sliding_window_pattern", "_sliding_window_pattern", "layer_switch", default=4)
     reader.ignore("_sliding_window_pattern", "layer_switch")
-    return sliding_layers(reader, reader.size("num_hidden_layers"), often)
+    return reader.sliding_layers(reader.size("num_hidden_layers"), often)
 
 
 def _spec(reader: ConfigReader, layers: list[LayerGroup]) -> ModelSpec:
     tied = reader.flag("tie_word_embeddings", default=True)
-    return model_spec(reader, like_layers(layers), tie_word_embeddings=tied, norm="layer_unshifted")
+    return reader.model_spec(layers, tie_word_embeddings=tied, norm="layer_unshifted")
 
 
 READERS = {"cohere": _cohere, "cohere2": _cohere2}

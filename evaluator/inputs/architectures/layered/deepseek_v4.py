@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, like_layers, model_spec, require_gated
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import CompressedAttention, LayerGroup, ModelSpec, MoeMlp, TokenIndexer
 from evaluator.inputs.yaml_file import shortened
 
@@ -14,9 +14,8 @@ _RATIOS = {_SPARSE: 4, _HEAVY: 128}
 
 
 def _deepseek_v4(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    if reader.flag("attention_bias") or reader.flag("mlp_bias"):
-        raise reader.refuse("deepseek_v4 with biases (attention_bias, mlp_bias)")
+    reader.require_gated()
+    reader.forbid("deepseek_v4 with biases", "attention_bias", "mlp_bias")
     if reader.size("num_key_value_heads", default=1) != 1:
         raise reader.refuse("compressed attention with more than one head of keys (num_key_value_heads)")
     # Scales, where outputs of gates end, and a width that experts have, too.
@@ -39,9 +38,8 @@ def _deepseek_v4(reader: ConfigReader) -> ModelSpec:
         for ratio, by_hash in zip(ratios, hashed, strict=True)
     ]
     drafts = reader.count("num_nextn_predict_layers")
-    spec = model_spec(
-        reader,
-        like_layers(layers),
+    spec = reader.model_spec(
+        layers,
         mtp_layers=drafts,
         draft_layer=LayerGroup(count=1, attention=kinds[1], mlp=moe, window=window) if drafts else None,
         residual_streams=reader.size("hc_mult", default=4),
@@ -89,14 +87,8 @@ def _hashed_layers(reader: ConfigReader, total: int) -> list[bool]:
 
 
 def _experts(reader: ConfigReader) -> MoeMlp:
-    inner = reader.size("moe_intermediate_size")
-    return MoeMlp(
-        experts=reader.size("n_routed_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=inner,
-        shared_intermediate_size=inner * reader.count("n_shared_experts", 1),
-        router_bias=reader.word("topk_method", "noaux_tc") == "noaux_tc",
-    )
+    corrected = reader.word("topk_method", "noaux_tc") == "noaux_tc"
+    return reader.experts("n_routed_experts", shared=reader.count("n_shared_experts", 1), router_bias=corrected)
 
 
 def _with_experts_in_fp4(reader: ConfigReader, spec: ModelSpec) -> ModelSpec:

@@ -6,13 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    sliding_layers,
-)
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
@@ -31,8 +25,8 @@ def _gemma3(reader: ConfigReader) -> ModelSpec:
     reader.ignore("final_logit_softcapping", "attn_logit_softcapping", "query_pre_attn_scalar", "rope_local_base_freq")
     total = reader.size("num_hidden_layers")
     often = reader.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    slides = sliding_layers(reader, total, often)
-    attention = grouped_queries(reader, qk_norm="per_head")
+    slides = reader.sliding_layers(total, often)
+    attention = reader.grouped_queries(qk_norm="per_head")
     return _spec(reader, [(attention, slid) for slid in slides], _dense(reader))
 
 
@@ -51,8 +45,8 @@ def _gemma4(reader: ConfigReader) -> ModelSpec:
     if reader.word("use_bidirectional_attention", "vision") != "vision":
         raise reader.refuse("attention in both directions (use_bidirectional_attention)")
     total = reader.size("num_hidden_layers")
-    slides = sliding_layers(reader, total, 6)
-    near = grouped_queries(reader, qk_norm="per_head", unscaled_norm="value")
+    slides = reader.sliding_layers(total, 6)
+    near = reader.grouped_queries(qk_norm="per_head", unscaled_norm="value")
     far = _full(reader, near)
     layers = [(near if slid else far, slid) for slid in slides]
     return _spec(reader, layers, _experts(reader) if reader.flag("enable_moe_block") else _dense(reader))
@@ -61,9 +55,8 @@ def _gemma4(reader: ConfigReader) -> ModelSpec:
 def _require_plain(reader: ConfigReader) -> None:
     said = reader.word("hidden_activation", "gelu_pytorch_tanh")
     if said != "gelu_pytorch_tanh" or reader.word("hidden_act", said) not in {said, "gelu_pytorch_tanh"}:
-        raise reader.refuse(f"activation {shortened(said)}")
-    if reader.flag("attention_bias"):
-        raise reader.refuse("gemma with biases (attention_bias)")
+        raise reader.refuse(f"hidden_activation {shortened(said)}")
+    reader.forbid("gemma with biases", "attention_bias")
     if reader.value("use_bidirectional_attention") is True:
         raise reader.refuse("attention in both directions (use_bidirectional_attention)")
 
@@ -100,14 +93,13 @@ def _share(reader: ConfigReader, kind: str) -> float:
 
 def _dense(reader: ConfigReader) -> DenseMlp:
     reader.ignore("num_experts", "top_k_experts", "moe_intermediate_size")  # of models that enable_moe_block
-    return DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    return reader.dense()
 
 
 def _experts(reader: ConfigReader) -> MoeMlp:
-    return MoeMlp(
-        experts=reader.size("num_experts"),
-        experts_per_token=reader.size("top_k_experts"),
-        intermediate_size=reader.size("moe_intermediate_size"),
+    return reader.experts(
+        "num_experts",
+        chosen="top_k_experts",
         shared_intermediate_size=reader.size("intermediate_size"),
         apart_norms=True,
     )
@@ -119,7 +111,7 @@ def _spec(reader: ConfigReader, layers: list[tuple[GroupedQueryAttention, bool]]
         LayerGroup(count=1, attention=attention, mlp=mlp, window=window if slid else None) for attention, slid in layers
     ]
     tied = reader.flag("tie_word_embeddings", default=True)
-    return model_spec(reader, like_layers(groups), tie_word_embeddings=tied, output_norms=True)
+    return reader.model_spec(groups, tie_word_embeddings=tied, output_norms=True)
 
 
 READERS = {"gemma3_text": _gemma3, "gemma4_text": _gemma4}

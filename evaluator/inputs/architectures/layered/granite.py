@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp, StateSpace
 from evaluator.inputs.yaml_file import shortened
 
@@ -16,10 +10,9 @@ _KINDS = {"mamba": "mamba", "linear_attention": "mamba", "attention": "attention
 
 
 def _granite_hybrid(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     for name in ("attention_bias", "mamba_proj_bias"):
-        if reader.flag(name):
-            raise reader.refuse(f"granitemoehybrid with biases ({name})")
+        reader.forbid("granitemoehybrid with biases", name)
     # Scales of embeddings, scores, residuals and logits; bounds of rates; the expansion is heads by their size.
     reader.ignore(
         "attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier", "time_step_limit",
@@ -34,13 +27,13 @@ def _granite_hybrid(reader: ConfigReader) -> ModelSpec:
         convolution_bias=reader.flag("mamba_conv_bias", default=True),
         chunk=reader.size("mamba_chunk_size", default=256),
     )
-    full, mlp = grouped_queries(reader), _mlp(reader)
+    full, mlp = reader.grouped_queries(), _mlp(reader)
     total, kinds = reader.size("num_hidden_layers"), reader.words("layer_types") or reader.words("layers_block_type")
     if len(kinds) != total or set(kinds) - _KINDS.keys():
         raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
     layers = [LayerGroup(count=1, attention=space if _KINDS[kind] == "mamba" else full, mlp=mlp) for kind in kinds]
     turned = reader.word("position_embedding_type", "nope") == "rope"
-    return model_spec(reader, like_layers(layers), position="rope" if turned else "none")
+    return reader.model_spec(layers, position="rope" if turned else "none")
 
 
 def _head_dim(reader: ConfigReader) -> int:
@@ -55,12 +48,7 @@ def _mlp(reader: ConfigReader) -> DenseMlp | MoeMlp:
     if not reader.count("num_local_experts"):
         reader.ignore("num_experts_per_tok", "intermediate_size")
         return DenseMlp(intermediate_size=shared)
-    return MoeMlp(
-        experts=reader.size("num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("intermediate_size"),
-        shared_intermediate_size=shared,
-    )
+    return reader.experts("num_local_experts", width="intermediate_size", shared_intermediate_size=shared)
 
 
 READERS = {"granitemoehybrid": _granite_hybrid}

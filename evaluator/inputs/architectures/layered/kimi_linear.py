@@ -6,29 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, like_layers, model_spec
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.architectures.deepseek import latent_heads
-from evaluator.inputs.model import DenseMlp, GatedDeltaNet, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import GatedDeltaNet, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
 
 def _kimi_linear(reader: ConfigReader) -> ModelSpec:
     if (said := reader.word("hidden_act", "silu")) not in {"silu", "situ"}:
-        raise reader.refuse(f"activation {shortened(said)}")
-    if reader.flag("attention_bias"):
-        raise reader.refuse("latent attention with biases (attention_bias)")
+        raise reader.refuse(f"hidden_act {shortened(said)}")
+    reader.forbid("latent attention with biases", "attention_bias")
     # Scales of the activation; which experts are chosen, not how many; heads of keys, which the latent has none of.
     reader.ignore(
         "activation_situ_beta", "activation_situ_linear_beta", "moe_renormalize", "moe_router_activation_func",
         "num_expert_group", "n_group", "topk_group", "use_grouped_topk", "num_key_value_heads", "head_dim",
         "qk_head_dim", "linear_lower_bound",
     )  # fmt: skip
-    if not reader.flag("mla_use_nope", default=True):
-        raise reader.refuse("kimi_linear whose attention turns positions (mla_use_nope)")
+    reader.require("kimi_linear whose attention turns positions", "mla_use_nope")
     total = reader.size("num_hidden_layers")
     net, kinds = _delta_net(reader, total)
     full, experts = _latent(reader), _experts(reader)
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    dense = reader.dense()
     routed = _routed(reader, total)
     layers = [
         LayerGroup(count=1, attention=net if linear else full, mlp=experts if sparse else dense)
@@ -38,7 +36,7 @@ def _kimi_linear(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse(f"kimi_linear with {drafts} layers of drafts (num_nextn_predict_layers)")
     every = reader.count("attn_res_block_size")
     maximum = reader.count("max_position_embeddings") or reader.count("model_max_length")
-    return model_spec(reader, like_layers(layers), position="none", residual_block=every, max_positions=maximum or None)
+    return reader.model_spec(layers, position="none", residual_block=every, max_positions=maximum or None)
 
 
 def _delta_net(reader: ConfigReader, total: int) -> tuple[GatedDeltaNet, list[bool]]:
@@ -71,15 +69,14 @@ def _latent(reader: ConfigReader) -> LatentAttention:
 
 
 def _experts(reader: ConfigReader) -> MoeMlp:
-    width = reader.size("moe_intermediate_size")
     latent = reader.count("routed_expert_hidden_size") or None
     shared = reader.size("num_shared_experts", "n_shared_experts", default=1)
     reader.ignore("topk_method")  # its correction of scores is there always
-    return MoeMlp(
-        experts=reader.size("num_experts", "num_local_experts"),
-        experts_per_token=reader.size("num_experts_per_token", "num_experts_per_tok"),
-        intermediate_size=width,
-        shared_intermediate_size=width * shared,
+    return reader.experts(
+        "num_experts",
+        "num_local_experts",
+        chosen="num_experts_per_token num_experts_per_tok",
+        shared=shared,
         router_bias=True,
         latent_size=latent,
         latent_norm=latent is not None and reader.flag("latent_moe_use_norm"),

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
-from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import LayerGroup, ModelSpec, MoeMlp
 
 
 def _llama4(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    if reader.flag("attention_bias"):
-        raise reader.refuse("llama4 with biases (attention_bias)")
+    reader.require_gated()
+    reader.forbid("llama4 with biases", "attention_bias")
     # Scales of queries by their position.
     reader.ignore("attn_scale", "floor_scale", "attn_temperature_tuning")
     total, chunk = reader.size("num_hidden_layers"), reader.count("attention_chunk_size", 8192)
     turned, chunks = _turned(reader, total), _chunks(reader, total)
-    near = grouped_queries(
-        reader, unscaled_norm="query_key" if reader.flag("use_qk_norm", default=True) else ""
-    )  # fmt: skip
+    near = reader.grouped_queries(unscaled_norm="query_key" if reader.flag("use_qk_norm", default=True) else "")
     far = replace(near, rope_fraction=0.0, unscaled_norm="")
     moe = MoeMlp(
         experts=reader.size("num_local_experts"),
@@ -32,7 +23,7 @@ def _llama4(reader: ConfigReader) -> ModelSpec:
         intermediate_size=reader.size("intermediate_size"),
         shared_intermediate_size=reader.size("intermediate_size"),
     )
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size_mlp"))
+    dense = reader.dense("intermediate_size_mlp")
     often = reader.size("interleave_moe_layer_step", default=1)
     routed = reader.numbers("moe_layers") or range(often - 1, total, often)
     layers = [
@@ -45,7 +36,7 @@ def _llama4(reader: ConfigReader) -> ModelSpec:
         )
         for layer in range(total)
     ]
-    return model_spec(reader, like_layers(layers))
+    return reader.model_spec(layers)
 
 
 def _turned(reader: ConfigReader, total: int) -> list[int]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, model_spec
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.architectures.deepseek import latent_queries
-from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
 
@@ -13,17 +13,16 @@ def _longcat_flash(reader: ConfigReader) -> ModelSpec:
     for name, usual in (("attention_method", "MLA"), ("zero_expert_type", "identity")):
         if (said := reader.word(name, usual)) != usual:
             raise reader.refuse(f"{name} {shortened(said)}")
-    if reader.flag("router_bias"):
-        raise reader.refuse("a router with biases (router_bias)")
+    reader.forbid("a router with biases", "router_bias")
     # Scales of compressed queries and keys.
     reader.ignore("mla_scale_q_lora", "mla_scale_kv_lora")
     count, attention = _layers(reader), latent_queries(reader)
-    dense = DenseMlp(intermediate_size=reader.size("ffn_hidden_size", "intermediate_size"))
+    dense = reader.dense("ffn_hidden_size", "intermediate_size")
     layers = [
         LayerGroup(count=count, attention=attention, mlp=_experts(reader, dense.intermediate_size)),
         LayerGroup(count=count, attention=attention, mlp=dense),
     ]
-    return model_spec(reader, layers, mtp_layers=_drafts(reader))
+    return reader.model_spec(layers, mtp_layers=_drafts(reader))
 
 
 def _drafts(reader: ConfigReader) -> int:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp, StateSpace
 from evaluator.inputs.yaml_file import shortened
 
@@ -19,15 +13,14 @@ _BIASES = ("attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias")
 
 def _nemotron_h(reader: ConfigReader) -> ModelSpec:
     for name in _BIASES:
-        if reader.flag(name):
-            raise reader.refuse(f"nemotron_h with biases ({name})")
+        reader.forbid("nemotron_h with biases", name)
     if reader.count("sliding_window"):
         raise reader.refuse("nemotron_h with a window (sliding_window)")
     if (kept := reader.word("mamba_ssm_cache_dtype", "float32")) != "float32":
         raise reader.refuse(f"states in {shortened(kept)} (mamba_ssm_cache_dtype)")
     for name, usual in (("mlp_hidden_act", "relu2"), ("mamba_hidden_act", "silu")):
         if (said := reader.word(name, usual)) != usual:
-            raise reader.refuse(f"activation {shortened(said)} ({name})")
+            raise reader.refuse(f"{name} {shortened(said)}")
     # Bounds of rates, what training scales, how a program runs it, and which of equal experts are chosen. The expansion
     # is heads by their size; positions are turned nowhere.
     reader.ignore(
@@ -46,9 +39,8 @@ def _nemotron_h(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse(f"drafts of other blocks than attention and experts: {shortened(mixed)}")
     if drafts and not {"attention", "moe"} <= parts.keys():
         raise reader.refuse("drafts of blocks that no layer has")
-    return model_spec(
-        reader,
-        like_layers([parts[kind] for kind in blocks]),
+    return reader.model_spec(
+        [parts[kind] for kind in blocks],
         position="none",
         mtp_layers=drafts,
         draft_layer=LayerGroup(count=1, attention=parts["attention"].attention, mlp=parts["moe"].mlp)
@@ -80,7 +72,7 @@ def _part(reader: ConfigReader, kind: str) -> LayerGroup:
 
 def _attention(reader: ConfigReader) -> GroupedQueryAttention:
     if reader.value("attention_head_dim") is None:
-        return grouped_queries(reader)
+        return reader.grouped_queries()
     heads = reader.size("num_attention_heads")
     kv_heads = reader.size("num_key_value_heads", default=heads)
     return GroupedQueryAttention(query_heads=heads, kv_heads=kv_heads, head_dim=reader.size("attention_head_dim"))
@@ -100,10 +92,8 @@ def _state_space(reader: ConfigReader) -> StateSpace:
 
 def _experts(reader: ConfigReader) -> MoeMlp:
     reader.ignore("intermediate_size")
-    return MoeMlp(
-        experts=reader.size("n_routed_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("moe_intermediate_size"),
+    return reader.experts(
+        "n_routed_experts",
         shared_intermediate_size=reader.count("moe_shared_expert_intermediate_size"),
         router_bias=True,
         gated=False,
@@ -115,14 +105,12 @@ _FALCON_BIASES = ("attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_b
 
 
 def _falcon_h1(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     for name in _FALCON_BIASES:
-        if reader.flag(name):
-            raise reader.refuse(f"falcon_h1 with biases ({name})")
+        reader.forbid("falcon_h1 with biases", name)
     if reader.value("attn_layer_indices") is not None:
         raise reader.refuse("layers without attention (attn_layer_indices)")
-    if not reader.flag("mamba_use_mlp", default=True):
-        raise reader.refuse("layers without an MLP (mamba_use_mlp)")
+    reader.require("layers without an MLP", "mamba_use_mlp")
     # Scales of what layers read and give, bounds of rates, how a norm and its gate follow one another, and what the
     # width of an MLP came of.
     reader.ignore(
@@ -134,11 +122,11 @@ def _falcon_h1(reader: ConfigReader) -> ModelSpec:
     )  # fmt: skip
     layer = LayerGroup(
         count=reader.size("num_hidden_layers"),
-        attention=grouped_queries(reader),
-        mlp=DenseMlp(intermediate_size=reader.size("intermediate_size")),
+        attention=reader.grouped_queries(),
+        mlp=reader.dense(),
         beside=_falcon_space(reader),
     )
-    return model_spec(reader, [layer])
+    return reader.model_spec([layer])
 
 
 def _falcon_space(reader: ConfigReader) -> StateSpace:

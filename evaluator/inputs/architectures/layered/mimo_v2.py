@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec
 
 
 def _mimo_v2(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
+    reader.require_gated()
     if reader.flag("attention_bias") or reader.flag("mlp_bias") or reader.count("n_shared_experts"):
         raise reader.refuse("mimo_v2_flash with biases or shared experts (attention_bias, mlp_bias, n_shared_experts)")
     # Chunks are nowhere; scales; the window said twice; which experts are chosen, not how many.
@@ -25,17 +19,10 @@ def _mimo_v2(reader: ConfigReader) -> ModelSpec:
     )  # fmt: skip
     total, window = reader.size("num_hidden_layers"), reader.size("sliding_window")
     values = reader.size("v_head_dim")
-    full = grouped_queries(
-        reader, value_head_dim=values, sinks=reader.flag("add_full_attention_sink_bias"),
-    )  # fmt: skip
+    full = reader.grouped_queries(value_head_dim=values, sinks=reader.flag("add_full_attention_sink_bias"))
     sliding = _sliding(reader, full)
-    moe = MoeMlp(
-        experts=reader.size("n_routed_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
-        intermediate_size=reader.size("moe_intermediate_size"),
-        router_bias=reader.word("topk_method", "noaux_tc") == "noaux_tc",
-    )
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    moe = reader.experts("n_routed_experts", router_bias=reader.word("topk_method", "noaux_tc") == "noaux_tc")
+    dense = reader.dense()
     slides = _flags(reader, total, "hybrid_layer_pattern", "layer_types", "sliding_attention")
     routed = _flags(reader, total, "moe_layer_freq", "mlp_layer_types", "sparse")
     layers = [
@@ -44,7 +31,7 @@ def _mimo_v2(reader: ConfigReader) -> ModelSpec:
         )
         for slid, sparse in zip(slides, routed, strict=True)
     ]
-    return model_spec(reader, like_layers(layers), rope_fraction=reader.share("partial_rotary_factor", 0.334))
+    return reader.model_spec(layers, rope_fraction=reader.share("partial_rotary_factor", 0.334))
 
 
 def _sliding(reader: ConfigReader, full: GroupedQueryAttention) -> GroupedQueryAttention:

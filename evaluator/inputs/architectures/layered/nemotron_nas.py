@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, like_layers, model_spec, require_gated
+from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.yaml_file import shortened
 
@@ -14,9 +14,8 @@ _KNOWN = {"attention": {"n_heads_in_group", "no_op"}, "ffn": {"ffn_mult", "no_op
 
 
 def _nemotron_nas(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    if reader.flag("attention_bias") or reader.flag("mlp_bias"):
-        raise reader.refuse("nemotron-nas with biases (attention_bias, mlp_bias)")
+    reader.require_gated()
+    reader.forbid("nemotron-nas with biases", "attention_bias", "mlp_bias")
     blocks = reader.value("block_configs")
     total = reader.size("num_hidden_layers")
     if not isinstance(blocks, list) or len(blocks) != total:
@@ -24,7 +23,7 @@ def _nemotron_nas(reader: ConfigReader) -> ModelSpec:
     layers = [LayerGroup(count=1, attention=_attention(reader, block), mlp=_mlp(reader, block)) for block in blocks]
     if all(layer.attention is None for layer in layers):
         raise reader.refuse("a model without any attention (block_configs)")
-    return model_spec(reader, like_layers(layers))
+    return reader.model_spec(layers)
 
 
 def _part(reader: ConfigReader, block: object, name: str) -> Mapping[str, Any] | None:

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from evaluator.inputs.architectures.config_reader import (
-    ConfigReader,
-    grouped_queries,
-    like_layers,
-    model_spec,
-    require_gated,
-)
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.architectures.config_reader import ConfigReader
+from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.yaml_file import shortened
 
 
 def _step3(reader: ConfigReader) -> ModelSpec:
-    require_gated(reader)
-    if reader.flag("attention_bias") or reader.flag("mlp_bias"):
-        raise reader.refuse("step3 with biases (attention_bias, mlp_bias)")
+    reader.require_gated()
+    reader.forbid("step3 with biases", "attention_bias", "mlp_bias")
     # Bounds of gates and scales of scores; the one shared expert, whose width is said; which experts are chosen; bits
     # of a router; how far positions of which layers are stretched.
     reader.ignore(
@@ -32,20 +25,21 @@ def _step3(reader: ConfigReader) -> ModelSpec:
     total, drafts = reader.size("num_hidden_layers"), reader.count("num_nextn_predict_layers")
     slides = _slides(reader, total, drafts)
     routed = _routed(reader, total, len(slides))
-    full = grouped_queries(reader, "num_attention_groups", qk_norm="per_head", head_gate=True)
+    full = reader.grouped_queries("num_attention_groups", qk_norm="per_head", head_gate=True)
     near, window = replace(full, query_heads=_sliding_heads(reader, full)), reader.size("sliding_window")
     near, full = (
         replace(one, rope_fraction=_turned(reader, [slid == windowed for slid in slides]))
         for one, windowed in ((near, True), (full, False))
     )
-    moe = MoeMlp(
-        experts=reader.size("n_routed_experts", "moe_num_experts", "num_experts"),
-        experts_per_token=reader.size("num_experts_per_tok", "moe_top_k"),
-        intermediate_size=reader.size("moe_intermediate_size"),
+    moe = reader.experts(
+        "n_routed_experts",
+        "moe_num_experts",
+        "num_experts",
+        chosen="num_experts_per_tok moe_top_k",
         shared_intermediate_size=reader.size("share_expert_dim", "share_expert_dims"),
         router_bias=reader.flag("use_moe_router_bias", default=True),
     )
-    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    dense = reader.dense()
 
     def layer(slid: bool, sparse: bool) -> LayerGroup:
         mlp = moe if sparse else dense
@@ -55,9 +49,7 @@ def _step3(reader: ConfigReader) -> ModelSpec:
     modules = {layer(slid, sparse) for slid, sparse in zip(slides[total:], routed[total:], strict=True)}
     if len(modules) > 1:
         raise reader.refuse("modules that draft of layers that differ (mtp_layer_types, mtp_mlp_layer_types)")
-    return model_spec(
-        reader, like_layers(layers), mtp_layers=drafts if modules else 0, draft_layer=next(iter(modules), None)
-    )
+    return reader.model_spec(layers, mtp_layers=drafts if modules else 0, draft_layer=next(iter(modules), None))
 
 
 def _require_usual(reader: ConfigReader) -> None:

@@ -53,7 +53,7 @@ def head_size(reader: ConfigReader, hidden: int, heads: int) -> int:
 
 def require_ungated(reader: ConfigReader, name: str, *, default: str, allowed: tuple[str, ...]) -> None:
     if (said := reader.word(name, default)) not in allowed:
-        raise reader.refuse(f"activation {shortened(said)} of an image encoder")
+        raise reader.refuse(f"{name} {shortened(said)} of an image encoder")
 
 
 def checked(value: Any, wanted: object, reader: ConfigReader, what: str) -> None:  # noqa: ANN401  of a config

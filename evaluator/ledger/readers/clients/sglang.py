@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from evaluator.ledger.readers.building import BadItem, Document, inner, number, whole
+from evaluator.ledger.readers.building import BadItem, Circumstances, Document, inner, number, shortest_of, whole
 from evaluator.ledger.readers.clients.vllm import FACTS, LATENCIES, devices_of_sizes, lengths_of_totals, log_of_lists
 from evaluator.ledger.readers.declared import (
     E2E,
@@ -58,6 +58,8 @@ def _settle(reading: Reading) -> None:
     prompts, hits = number(cached, "total_prompt_tokens"), number(cached, "total_cached_tokens")
     if prompts and hits is not None:
         facts["cached_share"] = hits / prompts
+    if document.get("dataset_name") == "random":  # lengths are drawn from this part of those asked for to all of them
+        reading.circumstances = Circumstances(shortest_length=shortest_of(document, "random_range_ratio"))
     log_of_lists(reading)
 
 

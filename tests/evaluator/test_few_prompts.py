@@ -1,0 +1,79 @@
+"""Runs in which each user asks once or twice: most first tokens are of prompts that came all at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from client_files import write
+from measured_points import closed_loop
+from more_client_files import SGLANG
+
+from evaluator.ledger.deployments import deployment_of
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers.building import circumstances_of
+from store.records import RunRecord, SideRecord
+from sweepdb.measuring.validating import compare
+from sweepdb.own_runs import OF_BURSTS, point_or_reason
+
+HEAD = "model,device,input_length,output_length,ttft_ms,shortest_length\n"
+LONG = {
+    "model": "Qwen/Qwen3-8B", "concurrency": 64.0, "input_length": 4096.0, "output_length": 1024.0, "engine_version": "0.19",
+    "metrics": {"ttft_ms_mean": 4000.0, "tpot_exclusive_ms_mean": 20.0},
+}  # fmt: skip
+
+
+def of_requests(count, **changes):
+    return closed_loop(**{**LONG, "run": RunRecord(completed_requests=count), **changes})
+
+
+def known(point):
+    return {one.metric: one.predicted for one in compare([point]).of("known")}
+
+
+def test_prompts_of_one_round_wait_for_each_other():
+    """64 prompts of 4,096 tokens at once. One takes 2 x 7.6e9 x 4096 + 1e13 (attention) = 7.2e13 operations, 90 to 130 ms
+    at 550 to 800 TFLOPS in FP8. The mean of 64 in a row is 32.5 of them: 2.9 to 4.2 s."""
+    once, usual = known(of_requests(64)), known(of_requests(640))
+    assert 2_900 < once["ttft"] < 4_200
+    # Ten each: a tenth of the prompts are of that round, the others come when some user's answer is done.
+    assert 300 < usual["ttft"] < 700
+    # No prompt is read between the steps of a single round.
+    assert once["tpot"] < 0.95 * usual["tpot"]
+    assert usual == known(of_requests(None))  # who does not say asks ten times, as public benchmarks do
+
+
+@pytest.mark.parametrize(
+    ("completed", "users", "each"),
+    [(64, 64, 1), (100, 64, 2), (40, 64, 1), (1_000, 4, 50), (None, 64, None), (64, None, None)],
+)
+def test_prompts_of_each_user(completed, users, each):
+    point = of_requests(completed, concurrency=users, decode=SideRecord(tp=1, batch_size=8), mode="decode")
+    assert deployment_of(point).prompts_per_user == each
+
+
+def test_a_run_of_bursts_teaches_its_steps_alone():
+    """Its TTFT of 4 s would make every other prediction of TTFT seven times as long. Prefill instances have a queue whose first
+    round is reckoned with, so that their TTFT teaches."""
+    assert set(point_or_reason(of_requests(640)).measured) == {"ttft_ms", "tpot_exclusive_ms"}
+    few = point_or_reason(of_requests(128))
+    assert (dict(few.measured), few.of_bursts) == ({"tpot_exclusive_ms": 20.0}, True)
+    assert point_or_reason(of_requests(128, metrics={"ttft_ms_mean": 4000.0})) == OF_BURSTS
+    apart = {"mode": "disaggregated", "num_devices": 2, "prefill": SideRecord(tp=1, instances=1),
+             "decode": SideRecord(tp=1, instances=1)}  # fmt: skip
+    of_sides = point_or_reason(of_requests(128, **apart))
+    assert (set(of_sides.measured), of_sides.prompts.prompts_per_user) == ({"ttft_ms", "tpot_exclusive_ms"}, 2)
+
+
+@pytest.mark.parametrize(("ratio", "shortest"), [(0.0, 0.01), (0.5, 0.5), (1.0, 1.0), (None, None)])
+def test_sglang_says_from_where_its_client_draws_lengths(tmp_path, ratio, shortest):
+    path = write(tmp_path, json.dumps(SGLANG | {"random_range_ratio": ratio}) + "\n", "run.jsonl")
+    (record,) = read_measurements(path).records
+    assert circumstances_of(record).shortest_length == shortest
+
+
+def test_a_table_says_it_in_a_column(tmp_path):
+    rows = "".join(f"Qwen/Qwen3-8B,h100_sxm,500,250,100,{said}\n" for said in ("0", "", "0.8", "1.5"))
+    found = read_measurements(write(tmp_path, HEAD + rows, "own.csv"))
+    assert [circumstances_of(one).shortest_length for one in found.records] == [0.01, None, 0.8]
+    assert [one.what for one in found.problems] == ["shortest_length: 1.5 is no part of the longest length, 0 to 1"]
