@@ -22,19 +22,15 @@ from queries.measured_rows import (
     unread,
     words_of_settings,
 )
-from queries.narrow.scope_tables import STORED, ScopeTables
+from queries.narrow.scope_tables import PROBE, STORED, ScopeTables, without_view
 from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
 from queries.thinned import intervals_of
 from store.reading import read_transaction
-from store.schema import STORED_PROBE
 
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
     from queries.measured_rows import MeasuredRows
-
-
-_PREDICTED = frozenset({"probe"})  # binding its hundred columns takes longer than looking twenty runs up
 
 
 class HeldScope:
@@ -49,7 +45,7 @@ class HeldScope:
         self.tables = tables
         self._connection = connection
         self._named = named
-        self.unread: frozenset[str] = frozenset()  # views that the scope's rows stand in for
+        self.unread: frozenset[str] = frozenset()  # views that the question needs no rows of
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
 
@@ -88,22 +84,20 @@ class HeldScope:
             if asked.of_loads and not options.as_predicted:
                 self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question, lambda: self.measured)
+        needed = frozenset({"probe", "device"} if of_probes else ()) | brought_in(question, lambda: self.measured)
         taught, told_by = ((), ()) if lessons is None else (lessons.scenarios, lessons.predicting)
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *told_by),
             winners_within=None if whole else intervals_of(scope.rows, every_row={*taught, *told_by}),
         )
         needed |= names_below(question.report)
-        needed |= LOADED if asked.of_loads else set()
-        needed -= unread(question)
+        needed |= LOADED if asked.of_loads else frozenset()
+        self.unread = unread(question)
+        read = without_view(needed - self.unread)
         if lessons is not None:  # which read rows as stored, and by the view where sides are apart
-            read = needed if any(lessons.apart) else needed - _PREDICTED | {STORED_PROBE}
-            self._connection.provide(read, points_by=words_of_settings())
+            self._connection.provide(read | PROBE if any(lessons.apart) else read, points_by=words_of_settings())
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED
-        alone = options.rows == PREDICTED and source != STORED
-        self.unread = unread(question) | (_PREDICTED if alone else frozenset())
-        self._connection.provide(needed - self.unread, points_by=words_of_settings())
+        self._connection.provide(read, points_by=words_of_settings())
         if options.rows != PREDICTED:
             with read_transaction(self._connection.location) as transaction:
                 scope, source = self.measured.place(transaction, question, scope, source)

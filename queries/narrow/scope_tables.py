@@ -15,8 +15,10 @@ from queries.asking.options import Definitions
 from queries.asking.variables import settings
 from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
+from queries.narrow.told import only_told, reads_probes
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
+from store.schema import STORED_PROBE
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from queries.scoping.scope import ScopeRow
 
 STORED = "main.probe"
+PROBE = frozenset({"probe"})  # the view of that name
 _PART_BYTES = 33  # a probe, in a part
 MOST_AT_ONCE = 200_000  # probes that are kept before anybody asks again: a fifth of a second where they lie together
 MUCH_BYTES = 8_000_000  # of parts that are opened: a tenth of a second of decoding, as much as planning a question
@@ -46,6 +49,11 @@ _COUNT_MEASURED = _COUNT_DISTINCT.replace("raw.stored_probe", "{source}")
 _IN_PLACE = f"stored.block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
 _COUNT_WHOLE = _COUNT_DISTINCT.replace("WHERE", f"WHERE {_IN_PLACE} AND")
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")
+
+
+def without_view(names: frozenset[str]) -> frozenset[str]:
+    """Its rows are read with the others; the view itself, a hundred columns, is made where a statement reads it."""
+    return names - PROBE | {STORED_PROBE} if names >= PROBE else names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +132,8 @@ class ScopeTables:
         self._in_memory = (there and wanted == self._kept.phases) or self._kept.fits(self._there(wanted))
         if self._in_memory and not (there and wanted == self._kept.phases):
             self._forget()
+            if self._source == STORED:
+                self._connection.provide(PROBE)
             self._kept.keep(wanted, self._now(), self._source)
         return self._in_memory
 
@@ -178,9 +188,15 @@ class ScopeTables:
                 duckdb.execute("PRAGMA enable_optimizer")
             self._variables |= wanted
 
-    def ready(self, sql: str) -> str:
-        """With all calls written out."""
-        return written_out(sql, self._look)
+    def ready(self, sql: str, told: frozenset[str] | None = None) -> str:
+        """With all calls written out, and of its columns those that are `told`."""
+        written = written_out(sql, self._look)
+        stored = self._seen.rows is Rows.STORED and self._source == STORED
+        if told is not None:
+            return only_told(written, told, stored=stored)
+        if stored and reads_probes(written):
+            self._connection.provide(PROBE)
+        return written
 
     @property
     def _look(self) -> Look:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         measured_select,
         probe_select,
         read_column,
+        shown_columns,
+        words_of,
     )
     from store.schema.raw_relations import RAW_BY_NAME, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served
