@@ -97,8 +97,6 @@ class StoreConnection:
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
-        for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
-            self.duckdb.execute(f"SET {setting} = false")  # nothing is ever downloaded
         self.duckdb.execute("SET parquet_metadata_cache = true")  # parts never change under their names
         # Row groups without a scenario of the scope are passed over, not only those beyond its first and last.
         self.duckdb.execute("SET dynamic_or_filter_threshold = 2000")

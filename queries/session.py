@@ -43,7 +43,7 @@ from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from queries.thinned import suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import machine_memory, read_transaction
+from store.reading import connections_kept, machine_memory, read_transaction
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -105,7 +105,7 @@ class Session:
         """`pinned` scenarios replace its scope.
 
         `for_table` leaves out columns that no table shows, and is faster."""
-        with self._connection.damage_named(), self._connection.within_limits():
+        with self._connection.damage_named(), self._connection.within_limits(), connections_kept(self.location):
             return self._asked_within(answered_instead(question), pinned, for_table=for_table)
 
     def _asked_within(self, question: Question, pinned: Pinned | None, *, for_table: bool) -> Answer:

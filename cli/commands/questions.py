@@ -12,6 +12,7 @@ import typer
 
 from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, with_parameters
+from cli.ending import ENDING
 from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
@@ -77,7 +78,7 @@ def query(
     from sweepdb.asking import open_session
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
-    with open_session(store) as session:
+    with ENDING.closing(open_session(store)) as session:
         more = wide or plot or show_sql or composition or proof is not None
         answer = _as_typed(session.ask(question, for_table=format_ == "table" and not more))
         if proof is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
-from queries.asking.variables import settings
+from queries.asking.variables import settings, with_values
 from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.narrow.told import only_told, reads_probes
@@ -87,6 +87,7 @@ class ScopeTables:
         self._relations: dict[str, str] = {}  # views by name, with the statement that each was last made by
         self._served = self._formulas = True
         self._seen = _Seen()
+        self._values: dict[str, object] = {}  # of variables that statements read
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._confident = False
         self._measured = False  # whether measured settings are among the rows
@@ -176,12 +177,14 @@ class ScopeTables:
         return Rows.KEPT if self._is_kept() else Rows.STORED
 
     def set_variables(self, values: Mapping[str, object]) -> None:
-        wanted = settings(values)
+        """For statements that are made ready from here on."""
+        self._values |= values
+
+    def _provide_variables(self) -> None:
+        wanted = settings(self._values)
         if changed := wanted.items() - self._variables.items():
             duckdb = self._connection.duckdb
-            duckdb.execute(
-                "PRAGMA disable_optimizer"
-            )  # which takes half of the 0.3 ms of each: there is nothing to find
+            duckdb.execute("PRAGMA disable_optimizer")  # half of the 0.3 ms of each: there is nothing to find
             try:
                 duckdb.execute("\n".join(statement for _, statement in changed))
             finally:
@@ -193,7 +196,8 @@ class ScopeTables:
         written = written_out(sql, self._look)
         stored = self._seen.rows is Rows.STORED and self._source == STORED
         if told is not None:
-            return only_told(written, told, stored=stored)
+            return with_values(only_told(written, told, stored=stored), self._values)
+        self._provide_variables()
         if stored and reads_probes(written):
             self._connection.provide(PROBE)
         return written

@@ -347,7 +347,7 @@ def measured_select(also: Collection[str] = ()) -> str:
 
 @cache
 def shown_columns() -> Mapping[str, Mapping[str, str]]:
-    """Lists of the columns that are shown of a probe `p`, or of a pair of `p` and `d`: what selects each, by its name."""
+    """Lists of what is shown of a probe `p`, or of a pair of `p` and `d`: what selects each column, by its name."""
     of_instances = [one.name for one in _SHOWN if one.name not in (*_KEYS, _BY_RULE)]
     return {
         "instance_columns": {name: f"p.{name}" for name in of_instances},
