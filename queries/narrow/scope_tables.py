@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
@@ -18,6 +18,7 @@ from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.narrow.told import only_told, reads_probes
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
+from store.light_tuple import NamedTuple
 from store.schema import STORED_PROBE
 from store.sealing import insert_rows
 

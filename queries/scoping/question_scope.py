@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from queries.asking.library import report
 from queries.asking.parameters import instance_budget, phases_wanted
@@ -21,6 +20,7 @@ from queries.scoping.scope import (
 )
 from queries.scoping.workload_blend import keyed_blend, resolve_blend
 from store.errors import InputError
+from store.light_tuple import NamedTuple
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema import scenario_tables

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from store.errors import StoreError
 from store.light_dataclass import dataclass
+from store.light_tuple import NamedTuple
 from store.location import StoreLocation
 from store.placing.claims import Ownership
 from store.placing.file_states import FileState, changed_since, states_of_files

@@ -5,8 +5,8 @@ Where one is missing or changed the part is read. What it may lack: queries.thin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from store.light_tuple import NamedTuple
 from store.location import StoreLocation
 from store.placing.file_states import FileState, changed_since, states_of_files
 from store.placing.folders import found_shelf

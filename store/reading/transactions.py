@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from store.faults import store_faults
+from store.light_tuple import NamedTuple
 from store.location import StoreLocation
 from store.reading.connecting import IDENTITY, check_sqlite, connect_postgresql, connect_sqlite, identity_of
 from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values

@@ -12,9 +12,10 @@ from dataclasses import asdict, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from store.light_dataclass import dataclass
+from store.light_tuple import NamedTuple
 from store.location import StoreLocation
 from store.placing import whole_digest
 from store.reading import ReadTransaction, Recalled, version_of

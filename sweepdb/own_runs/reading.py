@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
+from store.light_tuple import NamedTuple
 from store.location import StoreLocation
 from store.reading import read_transaction
 from store.schema import TABLES
