@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -63,9 +63,18 @@ _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
-_EVERY_COLUMN = frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
+PROBE_ROWS = "rows of probes"  # to bring in without a view of them, for `stored_rows`
+# Rows that never change and are named by what they hold: whoever reads them later reads no other moment.
+_FOR_GOOD = frozenset({"device"})
 # Of what measured points share names and sizes repeat. A text loses digits of other numbers, and zones of times.
 _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
+
+
+@cache
+def _every_column() -> frozenset[str]:
+    return frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
+
+
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -95,6 +104,9 @@ class StoreConnection:
         self._bound: frozenset[int] | None = None  # scenarios whose probes are there
         self.thinned = ThinnedBlocks()
         self._raw: frozenset[str] = frozenset()
+        self._parts_alone: str | None = None  # the files that hold all rows
+        self._stored = ""  # the statement that reads all rows
+        self._viewed = False  # whether a view has it
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
         self.duckdb.execute("SET parquet_metadata_cache = true")  # parts never change under their names
@@ -145,23 +157,39 @@ class StoreConnection:
         """Relations that could only be listed get their shape, without rows."""
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
+            self.provide(self._raw & {STORED_PROBE})
             for name in sorted(RAW_NAMES - self._raw):
                 create_shape(self.duckdb, name)
                 self._made.add(name)
             self._create(files_for(vocabulary()))
 
-    def provide(self, names: Iterable[str], *, points_by: frozenset[str] = _EVERY_COLUMN) -> None:
+    def provide(self, names: Iterable[str], *, points_by: Callable[[], Collection[str]] = _every_column) -> None:
         """Bring in public and raw names, and of measured points at least the columns `points_by`."""
         names = frozenset(names)
         files = files_for(names)
-        raw = (names & RAW_NAMES).union(*(file.raw for file in files))
-        lacking = _POINTS in raw and not points_by & _EVERY_COLUMN <= self._points_by
+        shown = (names & RAW_NAMES).union(*(file.raw for file in files))
+        raw = shown | {STORED_PROBE} if PROBE_ROWS in names else shown
+        by = points_by() if _POINTS in raw else ()
+        lacking = not _every_column().intersection(by) <= self._points_by
+        unbound = STORED_PROBE in raw and not self._is_bound()
         # A name can be both: `scenario` is a public view over raw.scenario.
-        if lacking or not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
+        if self._raw and not (lacking or unbound) and raw - self._raw <= _FOR_GOOD:
+            self._add(raw - self._raw)
+        elif lacking or unbound or not raw <= self._raw:
             if lacking:
-                self._points_by = points_by
+                self._points_by = frozenset(by)
             self._load(self._raw | raw)
+        if STORED_PROBE in shown and not self._viewed:
+            self._view_probes()
         self._create(files)
+
+    def stored_rows(self) -> str:
+        """What to read probes of: part files by themselves, where nothing else holds rows, or the view over all."""
+        if self._parts_alone is not None:
+            return self._parts_alone
+        if not self._viewed:
+            self._view_probes()
+        return f"raw.{STORED_PROBE}"
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
         """Only these scenarios are asked about from here on.
@@ -225,6 +253,13 @@ class StoreConnection:
         self._despite_replaced_parts(lambda: self._load_once(names))
         self._raw = names
         self.loaded += 1
+
+    def _add(self, names: frozenset[str]) -> None:
+        if names:
+            with read_transaction(self.location) as transaction:
+                for name in sorted(names):
+                    self._load_table(transaction, name)
+            self._raw |= names
 
     def _load_once(self, names: frozenset[str]) -> None:
         if not self._read(names, most_unsealed_probes=_WORTH_SEALING):
@@ -328,7 +363,8 @@ class StoreConnection:
         self.unsealed_probes = sum(block.probe_count for block in waiting if block.id not in in_parts)
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False
-        sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
+        parts = self.snapshot.parts
+        sources = [f"SELECT {_COLUMNS} FROM {_files_of(parts)}"] if parts else []  # noqa: S608 - paths of ours, quoted
         self._part_files = ()
         if waiting or not sources:
             place = partial(self.thinned.place, transaction, hidden=hidden.intervals)
@@ -338,9 +374,16 @@ class StoreConnection:
             sources.append(unsealed_select("raw"))
         if self.thinned:
             self.thinned.create(self.duckdb)
-        visible = self._visible(hidden.rows, " UNION ALL ".join(sources))
-        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
+        self._parts_alone = None if hidden.rows or len(sources) > 1 or not parts else _files_of(parts)
+        self._stored = self._visible(hidden.rows, " UNION ALL ".join(sources))
+        if self._viewed:
+            self._view_probes()
         return True
+
+    def _view_probes(self) -> None:
+        """Where something reads the view: a hundred columns take milliseconds to make."""
+        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {self._stored}")
+        self._viewed = True
 
     def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
         """Opens needed parts; returns blocks that none holds."""
@@ -372,9 +415,9 @@ def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
 
-def _parts_select(parts: Sequence[Part]) -> str:
+def _files_of(parts: Sequence[Part]) -> str:
     files = ", ".join("'" + str(part.path).replace("'", "''") + "'" for part in parts)
-    return f"SELECT {_COLUMNS} FROM read_parquet([{files}])"  # noqa: S608 - paths of ours, quoted
+    return f"read_parquet([{files}])"
 
 
 def elsewhere_note(folder: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from queries.asking.library import names_below, report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
+from queries.connect import PROBE_ROWS
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED
 from queries.judging.verdicts import read_with_confidence
@@ -27,6 +28,7 @@ from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
 from queries.thinned import intervals_of
 from store.reading import read_transaction
+from store.schema import STORED_PROBE
 
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
@@ -84,7 +86,7 @@ class HeldScope:
             if asked.of_loads and not options.as_predicted:
                 self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = frozenset({"probe", "device"} if of_probes else ()) | brought_in(question, lambda: self.measured)
+        needed = frozenset({"probe"} if of_probes else ()) | brought_in(question, lambda: self.measured)
         taught, told_by = ((), ()) if lessons is None else (lessons.scenarios, lessons.predicting)
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *told_by),
@@ -95,9 +97,11 @@ class HeldScope:
         self.unread = unread(question)
         read = without_view(needed - self.unread)
         if lessons is not None:  # which read rows as stored, and by the view where sides are apart
-            self._connection.provide(read | PROBE if any(lessons.apart) else read, points_by=words_of_settings())
+            viewed = {STORED_PROBE, *(PROBE if any(lessons.apart) else ())}
+            self._connection.provide(read | viewed, points_by=words_of_settings)
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED
-        self._connection.provide(read, points_by=words_of_settings())
+        beside = {STORED_PROBE} if options.rows != PREDICTED and PROBE_ROWS in read else set()
+        self._connection.provide(read | beside, points_by=words_of_settings)
         if options.rows != PREDICTED:
             with read_transaction(self._connection.location) as transaction:
                 scope, source = self.measured.place(transaction, question, scope, source)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
 from queries.asking.variables import settings, with_values
+from queries.connect import PROBE_ROWS
 from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.narrow.told import only_told, reads_probes
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import dataclass
 from store.light_tuple import NamedTuple
-from store.schema import STORED_PROBE
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -40,13 +40,12 @@ _SCOPE = """
     )"""
 _COUNT_ALL = """
     SELECT phase, count(*)
-    FROM raw.stored_probe AS stored
+    FROM {source} AS stored
     JOIN scope ON scope.scenario_id = stored.scenario_id
     WHERE stored.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size
     GROUP BY phase"""
 # A row of several groups is looked at once.
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
-_COUNT_MEASURED = _COUNT_DISTINCT.replace("raw.stored_probe", "{source}")
 _IN_PLACE = f"stored.block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
 _COUNT_WHOLE = _COUNT_DISTINCT.replace("WHERE", f"WHERE {_IN_PLACE} AND")
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")
@@ -54,7 +53,7 @@ _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule",
 
 def without_view(names: frozenset[str]) -> frozenset[str]:
     """Its rows are read with the others; the view itself, a hundred columns, is made where a statement reads it."""
-    return names - PROBE | {STORED_PROBE} if names >= PROBE else names
+    return names - PROBE | {PROBE_ROWS} if names >= PROBE else names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +196,8 @@ class ScopeTables:
         written = written_out(sql, self._look)
         stored = self._seen.rows is Rows.STORED and self._source == STORED
         if told is not None:
-            return with_values(only_told(written, told, stored=stored), self._values)
+            rows = self._connection.stored_rows() if stored and reads_probes(written) else None
+            return with_values(only_told(written, told, rows), self._values)
         self._provide_variables()
         if stored and reads_probes(written):
             self._connection.provide(PROBE)
@@ -234,7 +234,7 @@ class ScopeTables:
     def considered(self, phases: Collection[str]) -> int:
         if not self._counts:
             if self._measured:
-                self._counts = self._counted(_COUNT_MEASURED.format(source=self._source))
+                self._counts = self._counted(_COUNT_DISTINCT, self._source)
             elif self._connection.thinned:
                 self._counts = self._counted(_COUNT_WHOLE) + self._counted(COUNT_THINNED)
             else:
@@ -248,8 +248,10 @@ class ScopeTables:
         there = self._counted(_COUNT_DISTINCT)
         return sum(there[phase] for phase in phases)
 
-    def _counted(self, statement: str) -> Counter[str]:
-        return Counter(dict(self._connection.duckdb.execute(statement).fetchall()))
+    def _counted(self, statement: str, source: str | None = None) -> Counter[str]:
+        """Of rows as stored where no `source` is named."""
+        asked = statement.format(source=source or self._connection.stored_rows())
+        return Counter(dict(self._connection.duckdb.execute(asked).fetchall()))
 
     def _is_single(self) -> bool:
         return len({(row.scenario_id, row.first_batch_size) for row in self._rows}) == len(self._rows)

@@ -9,14 +9,13 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from queries.asking.variables import literal
-from store.schema import STORED_PROBE, VIEW_COLUMNS, probe_select, shown_columns, words_of
+from store.schema import VIEW_COLUMNS, probe_select, shown_columns, words_of
 
 _PROBE = re.compile(r"\b(?:FROM|JOIN) probe\b")
-_STORED = f"raw.{STORED_PROBE}"
 
 
 @lru_cache(maxsize=512)  # of the same texts at every question
-def only_told(written: str, told: frozenset[str], *, stored: bool) -> str:
+def only_told(written: str, told: frozenset[str], stored_rows: str | None) -> str:
     """Of a statement without calls, in the order of its rows and columns.
 
     Whatever is read of a relation is named somewhere, or comes by a star: words that stand nowhere are columns that
@@ -25,9 +24,9 @@ def only_told(written: str, told: frozenset[str], *, stored: bool) -> str:
     words = words_of(text) | told
     known = words_of(text).union(one.name for one in VIEW_COLUMNS)
     asked = f"SELECT COLUMNS(lambda name: list_contains({literal(sorted(told & known))}, name)) FROM ({text})"  # noqa: S608
-    if not (stored and reads_probes(text)):
+    if stored_rows is None:
         return asked
-    return f"WITH probe AS NOT MATERIALIZED ({probe_select(_STORED, words)}) {asked}"
+    return f"WITH probe AS NOT MATERIALIZED ({probe_select(stored_rows, words)}) {asked}"
 
 
 def reads_probes(sql: str) -> bool:
