@@ -179,17 +179,19 @@ class StoreConnection:
             if lacking:
                 self._points_by = frozenset(by)
             self._load(self._raw | raw)
-        if STORED_PROBE in shown and not self._viewed:
+        if STORED_PROBE in shown:
             self._view_probes()
         self._create(files)
 
     def stored_rows(self) -> str:
         """What to read probes of: part files by themselves, where nothing else holds rows, or the view over all."""
-        if self._parts_alone is not None:
-            return self._parts_alone
-        if not self._viewed:
+        for _ in range(_ATTEMPTS):
+            if self._parts_alone is None or all(path.exists() for path in self.files):
+                break
+            self.refresh()
+        if self._parts_alone is None:
             self._view_probes()
-        return f"raw.{STORED_PROBE}"
+        return self._parts_alone or f"raw.{STORED_PROBE}"
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
         """Only these scenarios are asked about from here on.
@@ -377,13 +379,17 @@ class StoreConnection:
         self._parts_alone = None if hidden.rows or len(sources) > 1 or not parts else _files_of(parts)
         self._stored = self._visible(hidden.rows, " UNION ALL ".join(sources))
         if self._viewed:
-            self._view_probes()
+            self._make_view()
         return True
 
     def _view_probes(self) -> None:
-        """Where something reads the view: a hundred columns take milliseconds to make."""
+        """Where something reads the view: its hundred columns take milliseconds."""
+        if not self._viewed:
+            self._despite_replaced_parts(self._make_view, between=self.refresh)
+            self._viewed = True
+
+    def _make_view(self) -> None:
         self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {self._stored}")
-        self._viewed = True
 
     def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
         """Opens needed parts; returns blocks that none holds."""

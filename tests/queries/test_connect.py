@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from measured_points import point
 
 from queries import vocabulary as vocabulary_module
-from queries.connect import connect
+from queries.connect import PROBE_ROWS, connect
 from queries.scoping.voided import _difference, read_hidden
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
@@ -266,7 +266,8 @@ def test_what_is_brought_in_later_is_of_the_same_moment_as_what_is_there(store):
         assert connection.execute(both).fetchone() == (2, 40)
 
 
-def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkeypatch):
+@pytest.mark.parametrize("viewed", [True, False])
+def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkeypatch, viewed):
     evaluate(store, "a" * 32, [make()])
     seal(store)
     vanished = []
@@ -283,7 +284,11 @@ def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkey
     monkeypatch.setattr("store.sealing.laying_down.RETIRED_KEPT_S", 0.0)
     monkeypatch.setattr("queries.connect.load_snapshot", load_then_compact)
     with connect(store.url) as connection:
-        assert connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone() == (40,)
+        connection.provide({"stored_probe" if viewed else PROBE_ROWS})
+        rows = connection.stored_rows()
+        assert rows.startswith("read_parquet(")
+        asked = f"SELECT count(*) FROM {'raw.stored_probe' if viewed else rows}"
+        assert connection.duckdb.execute(asked).fetchone() == (40,)
     assert vanished
     assert not any(path.exists() for path in vanished)
 
