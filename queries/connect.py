@@ -23,12 +23,12 @@ from store.running_lock import abandoned_sweeps
 from store.schema import (
     ALIASES,
     PROBE_COLUMNS,
-    RAW_BY_NAME,
     RAW_NAMES,
     SCENARIO,
     SCENARIO_REFERENCES,
     STORED_PROBE,
     TABLES,
+    raw_table,
     scenario_tables,
 )
 from store.sealing import (
@@ -72,7 +72,7 @@ _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
 
 @cache
 def _every_column() -> frozenset[str]:
-    return frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
+    return frozenset(column.name for column in raw_table(_POINTS).columns)
 
 
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
@@ -285,7 +285,7 @@ class StoreConnection:
         return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
-        table = RAW_BY_NAME[name]
+        table = raw_table(name)
         self._drop(name)
         if table is SCENARIO:
             load_scenarios(self.duckdb, transaction)
@@ -324,7 +324,7 @@ class StoreConnection:
             ("point." if (name, type_) in points else "") + name
             if (name, type_) in there
             else f"NULL::{type_} AS {name}"
-            for name, type_ in RAW_BY_NAME[_POINTS].typed_names
+            for name, type_ in raw_table(_POINTS).typed_names
         )
         self.duckdb.execute(
             f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM raw.{_POINTS}_own AS point"  # noqa: S608 - our names
@@ -416,7 +416,7 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    columns = _WIDE if name == STORED_PROBE else RAW_BY_NAME[name].typed_names
+    columns = _WIDE if name == STORED_PROBE else raw_table(name).typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 

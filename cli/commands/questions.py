@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
+from store.light_dataclass import dataclass
 from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
 

@@ -25,7 +25,7 @@ from store.reading import read_transaction
 from store.records import RunRecord
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
-from store.schema.raw_relations import RAW_TABLES
+from store.schema.raw_relations import raw_tables
 from store.schema.sql_tables import METADATA, TOMBSTONE
 from store.sealing import LOAD_RELATIONS, columns_of, into_duckdb, seal
 from store.sealing.snapshots import load_snapshot
@@ -165,7 +165,7 @@ def test_columns_of_points_that_were_not_read_come_where_a_statement_wants_them(
 
 
 def test_the_raw_relations_mirror_the_schema():
-    for table in RAW_TABLES:
+    for table in raw_tables():
         if table.name == "scenario":
             continue  # joined: its columns are those of stored probes
         if table.name in LOAD_RELATIONS and table.name != "load":  # the store has bytes, of which these are made
@@ -199,7 +199,7 @@ def test_units_of_joined_columns_are_those_of_the_schema():
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 def test_every_raw_relation_can_be_read(store):
     fill(store.url, probes=500)
-    for table in RAW_TABLES:
+    for table in raw_tables():
         source = "load_cell" if table.name in {"load_margin", "load_uneven", "load_span"} else table.name
         with store.reading() as connection:
             expected = connection.scalar(sqlalchemy.text(f"SELECT count(*) FROM {source}"))
@@ -220,7 +220,7 @@ def test_a_list_of_relations_shows_all_of_them_without_reading_them(sqlite_url):
         listed = connection.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'raw'"
         ).fetchall()
-        assert {table.name for table in RAW_TABLES} | {"stored_probe"} <= {name for (name,) in listed}
+        assert {table.name for table in raw_tables()} | {"stored_probe"} <= {name for (name,) in listed}
         sweeps = connection.execute("SELECT count(*) FROM raw.sweep").fetchone()  # and they can be read after
         assert sweeps == (len(filled.sweeps),)
         assert connection.execute("SELECT count(*) >= 200 FROM raw.stored_probe").fetchone() == (True,)
