@@ -207,9 +207,9 @@ class StoreConnection:
 
     def _create(self, files: Iterable[VocabularyFile]) -> None:
         for file in files:
-            if not self._public.issuperset(file.creates):
+            if file.name not in self._public:
                 self.duckdb.execute(file.sql)
-                self._public |= frozenset(file.creates)
+                self._public |= {file.name}
 
     @property
     def files(self) -> tuple[Path, ...]:

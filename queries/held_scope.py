@@ -79,9 +79,11 @@ class HeldScope:
                 self._read_limits(question, self.scope)
             return self.scope
         self.scope = None  # should anything below refuse, the next question starts anew
+        corrected = of_probes and not options.as_predicted and options.rows != MEASURED
+        if corrected:
+            self.runs.read()
         with read_transaction(self._connection.location) as transaction:
             scope = predicted_scope(transaction, question, pinned)
-            corrected = of_probes and not options.as_predicted and options.rows != MEASURED
             lessons = self.runs.lessons(transaction, (row.scenario_id for row in scope.rows if corrected))
             if asked.of_loads and not options.as_predicted:
                 self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})

@@ -34,18 +34,19 @@ class SessionRuns:
 
     def lessons(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> Lessons | None:
         self.elsewhere, self.at_rates, asked = (), None, frozenset(scenarios)
-        if not asked or not self._read().points:
+        if not asked or not self.read().points:
             return None
         from queries.learning.conditioning import lessons_of, without_gaps
 
-        found = lessons_of(transaction, self._read().points, asked)
+        found = lessons_of(transaction, self.read().points, asked)
         self.elsewhere = () if found is None else found.elsewhere
         if found is None or not found.scenarios:
             return None
         self._sizes = without_gaps(transaction, found.scenarios)
         return found
 
-    def _read(self) -> OwnPoints:
+    def read(self) -> OwnPoints:
+        """Ahead of a transaction that needs them, it shares a connection with it."""
         if self._points is None:
             self._points = self._reader(self._location)
         return self._points
@@ -53,20 +54,20 @@ class SessionRuns:
     def learn_rates(self, transaction: ReadTransaction, scenarios: Iterable[int]) -> None:
         """For simulated loads of scenarios."""
         asked, self.at_rates = frozenset(scenarios), None
-        if asked and any(point.requests_per_s is not None for point in self._read().points):
+        if asked and any(point.requests_per_s is not None for point in self.read().points):
             from queries.learning.at_rates import longer_steps
 
-            self.at_rates = longer_steps(transaction, self._read().points, asked)
+            self.at_rates = longer_steps(transaction, self.read().points, asked)
 
     def failed(self, scenarios: Iterable[int]) -> Mapping[str, FailedStart]:
         """By content key, with what is known of it; measured settings, whose numbers are negative, ran."""
         predicted = frozenset(one for one in scenarios if one > 0)
-        if not predicted or not self._read().failed:
+        if not predicted or not self.read().failed:
             return {}
         from queries.learning.failed_starts import failed_scenarios
 
         with read_transaction(self._location) as transaction:
-            return failed_scenarios(transaction, self._read().failed, predicted)
+            return failed_scenarios(transaction, self.read().failed, predicted)
 
     def learn(self, connection: duckdb.DuckDBPyConnection, lessons: Lessons | None) -> str | None:
         """The relation of corrected rows; None where runs correct none."""
