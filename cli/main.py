@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import gc
 import os
 import sys
 import traceback
@@ -66,7 +65,6 @@ SUMMARIES = {
 
 
 _LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
-_GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 # Modules of commands with these, in the order of help texts.
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "planning": ("plan", "report"),
@@ -154,7 +152,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from cli.completion.offers import complete
 
         sys.exit(complete(shell, sys.argv[1:] if arguments is None else arguments, _program))
-    gc.set_threshold(_GARBAGE)
     if arguments is None:
         ENDING.expect(sys.argv[1:])
     code = run(sys.argv[1:] if arguments is None else arguments)
