@@ -23,7 +23,7 @@ class Ending:
         self._left: list[Session] = []
 
     def expect(self, typed: Sequence[str]) -> None:
-        """What is typed on a command line is all that the process does."""
+        """Of a process that does no more than is typed on its command line."""
         self._at_once = not _COMMANDS.isdisjoint(typed[:1])
 
     @contextmanager

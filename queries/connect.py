@@ -184,7 +184,7 @@ class StoreConnection:
         self._create(files)
 
     def stored_rows(self) -> str:
-        """What to read probes of: part files by themselves, where nothing else holds rows, or the view over all."""
+        """A relation to read probes of: part files where they hold all rows, or the view."""
         for _ in range(_ATTEMPTS):
             if self._parts_alone is None or all(path.exists() for path in self.files):
                 break

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from store.errors import StoreError
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 

@@ -11,8 +11,7 @@ from typing import Any
 from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
 from queries.errors.spreads import LEVELS, OTHERS, TUNED
 from store.errors import InputError
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 
 MOST_GIB = 1e6
 _DECIMALS = 2  # of a relaxed limit, at least

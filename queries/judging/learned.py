@@ -15,8 +15,7 @@ from queries.errors.basis import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, HELD, SURE, Predicted
 from queries.judging.subjects import KEY_LENGTH
 from queries.learning.own_points import MOST_RUNS
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.judging.subjects import SERVING
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 
 if TYPE_CHECKING:
     import duckdb

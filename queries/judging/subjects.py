@@ -12,8 +12,7 @@ from queries.asking.question import own_tpot
 from queries.errors.expected import PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.shipped import ASKED, KNOWN
 from queries.errors.spreads import LEVELS, ErrorFigures, family_of, known_of
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction
 from store.schema import FORMULAS, SCENARIO_TABLES, with_scenarios, words_sql
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 
 UNSTATED = "not stated"
 NO_KV_FORMAT = "DISABLED"  # keys and values as they are computed, as stored rows call it

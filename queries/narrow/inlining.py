@@ -11,7 +11,7 @@ from pathlib import Path
 
 from queries.asking.macros import JUDGED, SCOPED, SERVED, Macro, macros, read_macros, read_sql, scoped_view
 from queries.narrow.tokens import Tokens, end_of_brackets, is_whole, listed, named, text_at, tokens_of
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 
 _FOLDER = Path(__file__).parent
 _VIEWS = frozenset({SCOPED, JUDGED})

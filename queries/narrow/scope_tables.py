@@ -18,8 +18,7 @@ from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
 from queries.narrow.told import only_told, reads_probes
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:

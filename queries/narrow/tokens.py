@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 
 _TOKEN = re.compile(
     r"""(\s*)(

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.schema import FORMULAS, SERVICE, TITLES, USUAL_CONVENTION, Served
 
 if TYPE_CHECKING:

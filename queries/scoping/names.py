@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from store.errors import InputError
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.reading import ReadTransaction
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from queries.scoping.groups import COLUMNS, Found, Grouping, base_of
 from queries.scoping.voided import read_hidden
 from store.errors import InputError
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.reading import ReadTransaction
 from store.schema import PHASES, SCENARIO_TABLES, SERVICE, VOIDED_SWEEPS, scenario_tables, with_scenarios
 

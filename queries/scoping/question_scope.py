@@ -20,7 +20,7 @@ from queries.scoping.scope import (
 )
 from queries.scoping.workload_blend import keyed_blend, resolve_blend
 from store.errors import InputError
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema import scenario_tables

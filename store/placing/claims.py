@@ -8,8 +8,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.placing.folders import AT_THE_ROOT, beside, found_shelf, home_of, parts_root
 from store.placing.shelves import Folder, Shelf

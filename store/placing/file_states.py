@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.placing.shelves import NO_TIMES, FileTimes
 from store.reading import ReadTransaction, Recalled, version_of
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from store.errors import StoreError
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.placing.claims import Ownership
 from store.placing.file_states import FileState, changed_since, states_of_files

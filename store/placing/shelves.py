@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 
 WAITING = "waiting-"
 THINNED = "shard-thin-"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.placing.file_states import FileState, changed_since, states_of_files
 from store.placing.folders import found_shelf

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Literal
 
 from store.faults import store_faults
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.reading.connecting import IDENTITY, check_sqlite, connect_postgresql, connect_sqlite, identity_of
 from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import cast, get_args
 
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.schema import declaring
 from store.schema.declaring import PHASES, TYPES, Column, ColumnType, Committed, OnPairs, Table, text
 from store.schema.plan_columns import MEASURED_SHARES, OF_DEVICES, OF_SHARES

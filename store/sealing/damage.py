@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.errors import StoreError
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.placing import damaged_part, whole_digest
 from store.reading import read_transaction

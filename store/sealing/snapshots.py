@@ -14,8 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.light_dataclass import dataclass
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.placing import whole_digest
 from store.reading import ReadTransaction, Recalled, version_of

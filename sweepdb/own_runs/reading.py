@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
-from store.light_tuple import NamedTuple
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.reading import read_transaction
 from store.schema import TABLES
