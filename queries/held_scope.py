@@ -23,7 +23,7 @@ from queries.measured_rows import (
     unread,
     words_of_settings,
 )
-from queries.narrow.scope_tables import PROBE, STORED, ScopeTables, without_view
+from queries.narrow.scope_tables import STORED, ScopeTables, without_view
 from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
 from queries.thinned import intervals_of
@@ -99,7 +99,7 @@ class HeldScope:
         self.unread = unread(question)
         read = without_view(needed - self.unread)
         if lessons is not None:  # which read rows as stored, and by the view where sides are apart
-            viewed = {STORED_PROBE, *(PROBE if any(lessons.apart) else ())}
+            viewed = {STORED_PROBE, *(("probe", "device") if any(lessons.apart) else ())}
             self._connection.provide(read | viewed, points_by=words_of_settings)
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED
         beside = {STORED_PROBE} if options.rows != PREDICTED and PROBE_ROWS in read else set()

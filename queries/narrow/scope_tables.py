@@ -132,8 +132,7 @@ class ScopeTables:
         self._in_memory = (there and wanted == self._kept.phases) or self._kept.fits(self._there(wanted))
         if self._in_memory and not (there and wanted == self._kept.phases):
             self._forget()
-            if self._source == STORED:
-                self._connection.provide(PROBE)
+            self._provide_view()
             self._kept.keep(wanted, self._now(), self._source)
         return self._in_memory
 
@@ -170,6 +169,7 @@ class ScopeTables:
         """For statements without a report."""
         self._see(_Seen(self._every_row(), confident=self._confident))
         if self._of_probes:
+            self._provide_view()
             self._relate(SCOPED, scoped_view(confident=self._confident))
 
     def _every_row(self) -> Rows:
@@ -193,14 +193,21 @@ class ScopeTables:
     def ready(self, sql: str, told: frozenset[str] | None = None) -> str:
         """With all calls written out, and of its columns those that are `told`."""
         written = written_out(sql, self._look)
-        stored = self._seen.rows is Rows.STORED and self._source == STORED
         if told is not None:
-            rows = self._connection.stored_rows() if stored and reads_probes(written) else None
+            rows = self._connection.stored_rows() if self._shows_view and reads_probes(written) else None
             return with_values(only_told(written, told, rows), self._values)
         self._provide_variables()
-        if stored and reads_probes(written):
-            self._connection.provide(PROBE)
+        if reads_probes(written):
+            self._provide_view()
         return written
+
+    @property
+    def _shows_view(self) -> bool:
+        return self._seen.rows is Rows.STORED and self._source == STORED
+
+    def _provide_view(self) -> None:
+        if self._shows_view:
+            self._connection.provide(PROBE)
 
     @property
     def _look(self) -> Look:
