@@ -231,11 +231,11 @@ def test_views_and_macros_are_created_with_what_they_are_built_on(sqlite_url, tm
     folder = tmp_path / "views"
     folder.mkdir()
     (folder / "a_top.sql").write_text(
-        "-- raw.model is only a comment\nCREATE VIEW top AS SELECT * FROM base WHERE big(n)"
+        "-- raw.model is only a comment\nCREATE VIEW a_top AS SELECT * FROM base WHERE big(n)"
     )
     (folder / "base.sql").write_text("CREATE VIEW base AS SELECT count(*) AS n FROM raw.sweep;")
     (folder / "big.sql").write_text("CREATE MACRO big(n) AS n > 0;")
-    (folder / "rows_of.sql").write_text("CREATE MACRO rows_of(name) AS TABLE SELECT name AS name, n FROM top;")
+    (folder / "rows_of.sql").write_text("CREATE MACRO rows_of(name) AS TABLE SELECT name AS name, n FROM a_top;")
     monkeypatch.setattr(vocabulary_module, "VIEWS", folder)
     vocabulary_module.vocabulary.cache_clear()
     try:
