@@ -169,15 +169,15 @@ class StoreConnection:
         files = files_for(names)
         shown = (names & RAW_NAMES).union(*(file.raw for file in files))
         raw = shown | {STORED_PROBE} if PROBE_ROWS in names else shown
-        by = points_by() if _POINTS in raw else ()
-        lacking = not _every_column().intersection(by) <= self._points_by
+        by = frozenset(points_by() if _POINTS in raw else ())
+        lacking = bool(by) and not by & _every_column() <= self._points_by
         unbound = STORED_PROBE in raw and not self._is_bound()
         # A name can be both: `scenario` is a public view over raw.scenario.
         if self._raw and not (lacking or unbound) and raw - self._raw <= _FOR_GOOD:
             self._add(raw - self._raw)
         elif lacking or unbound or not raw <= self._raw:
             if lacking:
-                self._points_by = frozenset(by)
+                self._points_by = by
             self._load(self._raw | raw)
         if STORED_PROBE in shown:
             self._view_probes()
