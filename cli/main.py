@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import functools
-import gc
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cli.completion.scripts import VARIABLE
+from cli.ending import ENDING
 from cli.joined_arguments import joined, root_options_first
 from cli.output import INTERRUPTED, say_error, say_interrupted, sentence
 from cli.visible import visible
@@ -67,8 +65,6 @@ SUMMARIES = {
 
 
 _LISTING: tuple[list[str], ...] = ([], ["--help"], ["-h"])
-_GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
-_ENDING_AT_ONCE = frozenset({"query", "evaluate"})  # commands after whose end nothing is left to be done
 # Modules of commands with these, in the order of help texts.
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "planning": ("plan", "report"),
@@ -156,21 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from cli.completion.offers import complete
 
         sys.exit(complete(shell, sys.argv[1:] if arguments is None else arguments, _program))
-    gc.set_threshold(_GARBAGE)
-    typed = sys.argv[1:] if arguments is None else arguments
-    code = run(typed)
-    alone = threading.active_count() == 1  # else there are workers to be told of an interruption
-    if arguments is None and alone and not _ENDING_AT_ONCE.isdisjoint(typed[:1]):
-        _end_at_once(code)
+    if arguments is None:
+        ENDING.expect(sys.argv[1:])
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    ENDING.end(code)
     sys.exit(code)
-
-
-def _end_at_once(code: int) -> None:
-    """Skips Python's final collection: most of a second after a large sweep."""
-    with suppress(OSError):  # the reader has seen enough
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -23,12 +23,12 @@ from store.running_lock import abandoned_sweeps
 from store.schema import (
     ALIASES,
     PROBE_COLUMNS,
-    RAW_BY_NAME,
     RAW_NAMES,
     SCENARIO,
     SCENARIO_REFERENCES,
     STORED_PROBE,
     TABLES,
+    raw_table,
     scenario_tables,
 )
 from store.sealing import (
@@ -63,9 +63,18 @@ _WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
-_EVERY_COLUMN = frozenset(column.name for column in RAW_BY_NAME[_POINTS].columns)
+PROBE_ROWS = "rows of probes"  # to bring in without a view of them, for `stored_rows`
+# Rows that never change and are named by what they hold: whoever reads them later reads no other moment.
+_FOR_GOOD = frozenset({"device"})
 # Of what measured points share names and sizes repeat. A text loses digits of other numbers, and zones of times.
 _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
+
+
+@cache
+def _every_column() -> frozenset[str]:
+    return frozenset(column.name for column in raw_table(_POINTS).columns)
+
+
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -95,10 +104,11 @@ class StoreConnection:
         self._bound: frozenset[int] | None = None  # scenarios whose probes are there
         self.thinned = ThinnedBlocks()
         self._raw: frozenset[str] = frozenset()
+        self._parts_alone: str | None = None  # the files that hold all rows
+        self._stored = ""  # the statement that reads all rows
+        self._viewed = False  # whether a view has it
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
-        for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
-            self.duckdb.execute(f"SET {setting} = false")  # nothing is ever downloaded
         self.duckdb.execute("SET parquet_metadata_cache = true")  # parts never change under their names
         # Row groups without a scenario of the scope are passed over, not only those beyond its first and last.
         self.duckdb.execute("SET dynamic_or_filter_threshold = 2000")
@@ -147,23 +157,41 @@ class StoreConnection:
         """Relations that could only be listed get their shape, without rows."""
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
+            self.provide(self._raw & {STORED_PROBE})
             for name in sorted(RAW_NAMES - self._raw):
                 create_shape(self.duckdb, name)
                 self._made.add(name)
             self._create(files_for(vocabulary()))
 
-    def provide(self, names: Iterable[str], *, points_by: frozenset[str] = _EVERY_COLUMN) -> None:
+    def provide(self, names: Iterable[str], *, points_by: Callable[[], Collection[str]] = _every_column) -> None:
         """Bring in public and raw names, and of measured points at least the columns `points_by`."""
         names = frozenset(names)
         files = files_for(names)
-        raw = (names & RAW_NAMES).union(*(file.raw for file in files))
-        lacking = _POINTS in raw and not points_by & _EVERY_COLUMN <= self._points_by
+        shown = (names & RAW_NAMES).union(*(file.raw for file in files))
+        raw = shown | {STORED_PROBE} if PROBE_ROWS in names else shown
+        by = frozenset(points_by() if _POINTS in raw else ())
+        lacking = bool(by) and not by & _every_column() <= self._points_by
+        unbound = STORED_PROBE in raw and not self._is_bound()
         # A name can be both: `scenario` is a public view over raw.scenario.
-        if lacking or not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
+        if self._raw and not (lacking or unbound) and raw - self._raw <= _FOR_GOOD:
+            self._add(raw - self._raw)
+        elif lacking or unbound or not raw <= self._raw:
             if lacking:
-                self._points_by = points_by
+                self._points_by = by
             self._load(self._raw | raw)
+        if STORED_PROBE in shown:
+            self._view_probes()
         self._create(files)
+
+    def stored_rows(self) -> str:
+        """A relation to read probes of: part files where they hold all rows, or the view."""
+        for _ in range(_ATTEMPTS):
+            if self._parts_alone is None or all(path.exists() for path in self.files):
+                break
+            self.refresh()
+        if self._parts_alone is None:
+            self._view_probes()
+        return self._parts_alone or f"raw.{STORED_PROBE}"
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
         """Only these scenarios are asked about from here on.
@@ -179,9 +207,9 @@ class StoreConnection:
 
     def _create(self, files: Iterable[VocabularyFile]) -> None:
         for file in files:
-            if not self._public.issuperset(file.creates):
+            if file.name not in self._public:
                 self.duckdb.execute(file.sql)
-                self._public |= frozenset(file.creates)
+                self._public |= {file.name}
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -228,6 +256,13 @@ class StoreConnection:
         self._raw = names
         self.loaded += 1
 
+    def _add(self, names: frozenset[str]) -> None:
+        if names:
+            with read_transaction(self.location) as transaction:
+                for name in sorted(names):
+                    self._load_table(transaction, name)
+            self._raw |= names
+
     def _load_once(self, names: frozenset[str]) -> None:
         if not self._read(names, most_unsealed_probes=_WORTH_SEALING):
             # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
@@ -250,7 +285,7 @@ class StoreConnection:
         return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
-        table = RAW_BY_NAME[name]
+        table = raw_table(name)
         self._drop(name)
         if table is SCENARIO:
             load_scenarios(self.duckdb, transaction)
@@ -289,7 +324,7 @@ class StoreConnection:
             ("point." if (name, type_) in points else "") + name
             if (name, type_) in there
             else f"NULL::{type_} AS {name}"
-            for name, type_ in RAW_BY_NAME[_POINTS].typed_names
+            for name, type_ in raw_table(_POINTS).typed_names
         )
         self.duckdb.execute(
             f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM raw.{_POINTS}_own AS point"  # noqa: S608 - our names
@@ -330,7 +365,8 @@ class StoreConnection:
         self.unsealed_probes = sum(block.probe_count for block in waiting if block.id not in in_parts)
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False
-        sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
+        parts = self.snapshot.parts
+        sources = [f"SELECT {_COLUMNS} FROM {_files_of(parts)}"] if parts else []  # noqa: S608 - paths of ours, quoted
         self._part_files = ()
         if waiting or not sources:
             place = partial(self.thinned.place, transaction, hidden=hidden.intervals)
@@ -340,9 +376,20 @@ class StoreConnection:
             sources.append(unsealed_select("raw"))
         if self.thinned:
             self.thinned.create(self.duckdb)
-        visible = self._visible(hidden.rows, " UNION ALL ".join(sources))
-        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
+        self._parts_alone = None if hidden.rows or len(sources) > 1 or not parts else _files_of(parts)
+        self._stored = self._visible(hidden.rows, " UNION ALL ".join(sources))
+        if self._viewed:
+            self._make_view()
         return True
+
+    def _view_probes(self) -> None:
+        """Where something reads the view: its hundred columns take milliseconds."""
+        if not self._viewed:
+            self._despite_replaced_parts(self._make_view, between=self.refresh)
+            self._viewed = True
+
+    def _make_view(self) -> None:
+        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {self._stored}")
 
     def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
         """Opens needed parts; returns blocks that none holds."""
@@ -369,14 +416,14 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    columns = _WIDE if name == STORED_PROBE else RAW_BY_NAME[name].typed_names
+    columns = _WIDE if name == STORED_PROBE else raw_table(name).typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
 
-def _parts_select(parts: Sequence[Part]) -> str:
+def _files_of(parts: Sequence[Part]) -> str:
     files = ", ".join("'" + str(part.path).replace("'", "''") + "'" for part in parts)
-    return f"SELECT {_COLUMNS} FROM read_parquet([{files}])"  # noqa: S608 - paths of ours, quoted
+    return f"read_parquet([{files}])"
 
 
 def elsewhere_note(folder: str) -> str:

@@ -11,7 +11,7 @@ from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.reading import duckdb, in_memory
-from store.schema import PROBE_COLUMNS, RAW_TABLES, STORED_PROBE, VIEW_COLUMNS, ReadColumn, measured_select
+from store.schema import PROBE_COLUMNS, STORED_PROBE, VIEW_COLUMNS, ReadColumn, measured_select, raw_table, raw_tables
 
 _REPEATED = "probe"
 _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; `probe` adds what is derived"
@@ -39,7 +39,7 @@ class DictionaryRelation:
 def dictionary() -> tuple[DictionaryRelation, ...]:
     with in_memory() as connection:
         connection.execute("CREATE SCHEMA raw")
-        for name in (STORED_PROBE, *(table.name for table in RAW_TABLES)):
+        for name in (STORED_PROBE, *(table.name for table in raw_tables())):
             create_shape(connection, name)
         for file in files_for(vocabulary()):
             connection.execute(file.sql)
@@ -90,11 +90,11 @@ def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | ReadColumn]:
 def _declared(raw: str) -> tuple[ReadColumn, ...]:
     if raw == STORED_PROBE:
         return PROBE_COLUMNS
-    return next(table.columns for table in RAW_TABLES if table.name == raw)
+    return raw_table(raw).columns
 
 
 def _raw() -> tuple[DictionaryRelation, ...]:
-    meanings = {STORED_PROBE: _STORED_MEANING, **{table.name: table.meaning for table in RAW_TABLES}}
+    meanings = {STORED_PROBE: _STORED_MEANING, **{table.name: table.meaning for table in raw_tables()}}
     return tuple(
         DictionaryRelation(
             name=f"raw.{name}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from queries.asking.library import names_below, report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
+from queries.connect import PROBE_ROWS
 from queries.judging.ladders import LOADED
 from queries.judging.verdicts import KnownSubjects, read_with_confidence
 from queries.learning.own_points import PointReader
@@ -21,7 +22,7 @@ from queries.measured_rows import (
     unread,
     words_of_settings,
 )
-from queries.narrow.scope_tables import STORED, ScopeTables
+from queries.narrow.scope_tables import STORED, ScopeTables, without_view
 from queries.scoping.question_scope import Pinned, phases_kept
 from queries.scoping.scope import ResolvedScope
 from queries.thinned import intervals_of
@@ -31,9 +32,6 @@ from store.schema import STORED_PROBE
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
     from queries.measured_rows import MeasuredRows
-
-
-_PREDICTED = frozenset({"probe"})  # binding its hundred columns takes longer than looking twenty runs up
 
 
 class HeldScope:
@@ -48,7 +46,7 @@ class HeldScope:
         self.tables = tables
         self._connection = connection
         self._named = named
-        self.unread: frozenset[str] = frozenset()  # views that the scope's rows stand in for
+        self.unread: frozenset[str] = frozenset()  # views that the question needs no rows of
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
 
@@ -80,29 +78,29 @@ class HeldScope:
                 self._read_limits(question, self.scope)
             return self.scope
         self.scope = None  # should anything below refuse, the next question starts anew
+        corrected = of_probes and not options.as_predicted and options.rows != MEASURED
         with read_transaction(self._connection.location) as transaction:
             scope = predicted_scope(transaction, question, pinned)
-            corrected = of_probes and not options.as_predicted and options.rows != MEASURED
             lessons = self.runs.lessons(transaction, (row.scenario_id for row in scope.rows if corrected))
             if asked.of_loads and not options.as_predicted:
                 self.runs.learn_rates(transaction, {row.scenario_id for row in scope.rows})
         # Everything at once: what is brought in later is read again together with all that is there.
-        needed = ({"probe", "device"} if of_probes else set[str]()) | brought_in(question, lambda: self.measured)
+        needed = frozenset({"probe"} if of_probes else ()) | brought_in(question, lambda: self.measured)
         taught, told_by = ((), ()) if lessons is None else (lessons.scenarios, lessons.predicting)
         self._connection.narrow_to(
             (*(row.scenario_id for row in scope.rows), *told_by),
             winners_within=None if whole else intervals_of(scope.rows, every_row={*taught, *told_by}),
         )
         needed |= names_below(question.report)
-        needed |= LOADED if asked.of_loads else set()
-        needed -= unread(question)
+        needed |= LOADED if asked.of_loads else frozenset()
+        self.unread = unread(question)
+        read = without_view(needed - self.unread)
         if lessons is not None:  # which read rows as stored, and by the view where sides are apart
-            read = needed if any(lessons.apart) else needed - _PREDICTED | {STORED_PROBE}
-            self._connection.provide(read, points_by=words_of_settings())
+            viewed = {STORED_PROBE, *(("probe", "device") if any(lessons.apart) else ())}
+            self._connection.provide(read | viewed, points_by=words_of_settings)
         source = self.runs.learn(self._connection.duckdb, lessons) or STORED
-        alone = options.rows == PREDICTED and source != STORED
-        self.unread = unread(question) | (_PREDICTED if alone else frozenset())
-        self._connection.provide(needed - self.unread, points_by=words_of_settings())
+        beside = {STORED_PROBE} if options.rows != PREDICTED and PROBE_ROWS in read else set()
+        self._connection.provide(read | beside, points_by=words_of_settings)
         if options.rows != PREDICTED:
             with read_transaction(self._connection.location) as transaction:
                 scope, source = self.measured.place(transaction, question, scope, source)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
-from queries.asking.headers import Report, only_columns, told_columns
+from queries.asking.headers import Report, told_columns
 from queries.asking.library import NEAREST, answering_for, has_nearest, names_below, report, variables_read
 from queries.asking.options import Scope
 from queries.asking.parameters import (
@@ -32,7 +32,7 @@ from queries.measured_rows import (
     check_rows,
     no_shell,
 )
-from queries.narrow.scope_tables import AskedOf, ScopeTables
+from queries.narrow.scope_tables import AskedOf, ScopeTables, without_view
 from queries.pairs import SURELY, by_engine, by_formula, values_of_best, verdicts
 from queries.scoping.question_scope import (
     Pinned,
@@ -43,7 +43,7 @@ from queries.scoping.scope import DEVICES_A_GROUP, ResolvedScope
 from queries.thinned import suffices
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import machine_memory, read_transaction
+from store.reading import connections_kept, machine_memory, read_transaction
 
 _MACHINE_SHARE = 0.5
 _LEAST_BYTES = 2**30
@@ -105,7 +105,7 @@ class Session:
         """`pinned` scenarios replace its scope.
 
         `for_table` leaves out columns that no table shows, and is faster."""
-        with self._connection.damage_named(), self._connection.within_limits():
+        with self._connection.damage_named(), self._connection.within_limits(), connections_kept(self.location):
             return self._asked_within(answered_instead(question), pinned, for_table=for_table)
 
     def _asked_within(self, question: Question, pinned: Pinned | None, *, for_table: bool) -> Answer:
@@ -178,7 +178,7 @@ class Session:
         thinned = question.options.rows != MEASURED and bool(self._connection.thinned)
         if thinned and not suffices(answering, values):
             return self._answered(question, pinned, whole=True, for_table=for_table)
-        self._connection.provide(names_below(answering.name) - self._held.unread)
+        self._connection.provide(without_view(names_below(answering.name) - self._held.unread))
         if asked.of_loads:
             phases = self._provide_ladders(question, scope, phases)
         told = told_columns(asked, answering) if for_table else None
@@ -255,8 +255,7 @@ class Session:
         self._tables.look_at(asked, question.definitions, values, asked_of)
         if choosing:
             self._connection.duckdb.execute(self._tables.ready(choosing))
-        sql = asked.sql if told is None else only_columns(asked.sql, told)
-        cursor = self._connection.duckdb.execute(self._tables.ready(sql))
+        cursor = self._connection.duckdb.execute(self._tables.ready(asked.sql, told))
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
         return Answer(

@@ -12,7 +12,7 @@ from queries.asking.variables import literal, settings
 from queries.bundles.format import LOAD_FILES
 from queries.judging.ladders import LOADED
 from queries.vocabulary import files_for
-from store.schema import RAW_BY_NAME, STORED_PROBE
+from store.schema import STORED_PROBE, raw_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,7 +77,7 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
         return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES.replace('probes.', f'{name}.')};"
     if name == "device":
         columns = _BETWEEN.join(
-            _read(f"d.{column.name}", column.type, column.name) for column in RAW_BY_NAME[name].columns
+            _read(f"d.{column.name}", column.type, column.name) for column in raw_table(name).columns
         )
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT DISTINCT\n    {columns}\n{_SCENARIOS};"
     if name == "scenario":
@@ -89,7 +89,7 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
         }
         columns = _BETWEEN.join(
             known.get(column.name) or _read(column.source, column.type, column.name)
-            for column in RAW_BY_NAME[name].columns
+            for column in raw_table(name).columns
         )
         joined = "JOIN raw.numbered AS numbered ON numbered.scenario = (json->>'$.key')"
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT\n    {columns}\n{_SCENARIOS}\n{joined};"

@@ -10,7 +10,6 @@ from pathlib import Path
 from store.schema import RAW_NAMES, filled
 
 VIEWS = Path(__file__).parent / "views"
-_CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)
 _WORD = re.compile(r"\b[a-z]\w*")
@@ -18,16 +17,14 @@ _SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?!\s*\.)\b|\b(\w+)\s*\(", re.IGNO
 
 
 class VocabularyFile:
-    """Names created, names built on, and text."""
+    """The view that a file is named after, what it is built on, and text."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._text = path.read_text(encoding="utf-8")
-        self.creates = tuple(name.lower() for name in _CREATED.findall(_bare(self._text)))
+        self.path, self.name = path, path.stem
 
-    @cached_property  # a question needs two files of forty
+    @cached_property  # a question needs two files of thirty
     def sql(self) -> str:
-        return filled(self._text)
+        return filled(self.path.read_text(encoding="utf-8"))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -35,7 +32,7 @@ class VocabularyFile:
 
     @cached_property
     def public(self) -> frozenset[str]:
-        return (_sources(self.sql) & vocabulary().keys()) - set(self.creates)
+        return (_sources(self.sql) & vocabulary().keys()) - {self.name}
 
     @cached_property
     def raw(self) -> frozenset[str]:
@@ -44,7 +41,7 @@ class VocabularyFile:
 
 @cache
 def vocabulary() -> dict[str, VocabularyFile]:
-    return {name: file for file in map(VocabularyFile, sorted(VIEWS.glob("*.sql"))) for name in file.creates}
+    return {path.stem: VocabularyFile(path) for path in sorted(VIEWS.glob("*.sql"))}
 
 
 def files_for(names: Iterable[str]) -> list[VocabularyFile]:

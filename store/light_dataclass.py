@@ -1,5 +1,6 @@
-"""`dataclass` for modules that a new process imports: methods are closures over the fields, where the standard library
-compiles six functions for each class. An evaluation declares 240 classes: a seventh of its processor time.
+"""`dataclass` and `NamedTuple` for modules that a new process imports: methods are closures over the fields, where the
+standard library compiles six functions for a class, or one. An evaluation declares 240 classes: a seventh of its
+processor time.
 
 `dataclasses` sees no difference: fields, replace, asdict and FrozenInstanceError are its own. Only a class that
 inherits from one of these is to be one itself."""
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable
+from collections import _tuplegetter  # type: ignore[attr-defined]  # as the standard library reads a field
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +19,7 @@ _FEW = 50  # objects of a class that may be made before its __init__ is compiled
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414  passed on
+    from typing import NamedTuple as NamedTuple  # noqa: PLC0414  passed on
 else:
 
     def dataclass(  # noqa: ANN201
@@ -145,3 +148,55 @@ def _refuse_to_set(_self: object, name: str, _value: object) -> None:
 
 def _refuse_to_delete(_self: object, name: str) -> None:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _new(fields: tuple[str, ...], defaults: dict[str, object]) -> Callable[..., object]:
+    put, wanted = tuple.__new__, len(fields)
+
+    def __new__(cls: type[Any], *values: object, **named: object) -> object:  # noqa: N807
+        if len(values) == wanted and not named:
+            return put(cls, values)
+        by_place = dict(zip(fields, values, strict=False))
+        given = {**defaults, **by_place, **named}
+        if len(values) > wanted or by_place.keys() & named.keys() or given.keys() != set(fields):
+            raise TypeError(f"{cls.__qualname__} takes {', '.join(fields)}, not {values} and {', '.join(named)}")
+        return put(cls, tuple(given[name] for name in fields))
+
+    return __new__
+
+
+if not TYPE_CHECKING:
+
+    class _Named(type):
+        def __new__(cls, name: str, bases: tuple[type, ...], held: dict[str, object]) -> type:
+            fields = tuple(held.get("__annotations__", ()))
+            defaults = {field: held[field] for field in fields if field in held}
+            own = {
+                "__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields,
+                "__new__": _new(fields, defaults),
+            }  # fmt: skip
+            getters = {field: _tuplegetter(place, "") for place, field in enumerate(fields)}
+            return super().__new__(cls, name, bases, held | own | getters)
+
+    class NamedTuple(tuple, metaclass=_Named):  # noqa: SLOT001  its metaclass does
+        """Its fields are annotated."""
+
+        def __repr__(self) -> str:
+            told = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+            return f"{type(self).__name__}({told})"
+
+        def __getnewargs__(self) -> tuple[object, ...]:
+            return tuple(self)
+
+        @classmethod
+        def _make(cls, values: Iterable[object]) -> NamedTuple:
+            made = tuple.__new__(cls, values)
+            if len(made) != len(cls._fields):
+                raise TypeError(f"{cls.__qualname__} takes {', '.join(cls._fields)}, not {tuple(made)}")
+            return made
+
+        def _replace(self, **changed: object) -> NamedTuple:
+            return type(self)(**(self._asdict() | changed))
+
+        def _asdict(self) -> dict[str, object]:
+            return dict(zip(self._fields, self, strict=True))

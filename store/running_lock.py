@@ -9,10 +9,10 @@ import fcntl
 import zlib
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from store.errors import StoreError
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 

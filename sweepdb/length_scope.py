@@ -7,9 +7,10 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from store.errors import InputError
+from store.light_dataclass import NamedTuple
 from store.location import parse_url
 from store.reading import read_transaction
 

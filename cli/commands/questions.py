@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from cli.derived import as_typed, with_parameters
+from cli.ending import ENDING
 from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
@@ -138,7 +139,7 @@ def query(
     from sweepdb.asking import open_session
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
-    with open_session(store) as session:
+    with ENDING.closing(open_session(store)) as session:
         more = wide or plot or show_sql or composition or proof is not None
         answer = _as_typed(session.ask(question, for_table=format_ == "table" and not more))
         if proof is not None:
@@ -266,8 +267,7 @@ def _list_reports(format_: str, output: Path | None) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _Shown(NamedTuple):
     """An answer, and what stands below it."""
 
     wide: bool

@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
+from numbers import Number
 from typing import Literal, Self
 
 from cli.visible import is_exact, visible
@@ -172,10 +172,10 @@ def cell(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, Decimal):
-        return _number(float(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Number) and not isinstance(value, int):  # a decimal, whose module takes long to import
+        return _number(float(value))  # type: ignore[arg-type]
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return visible(str(value).replace("\n", " ").replace("\t", " "))

@@ -38,7 +38,6 @@ from typing import Any, Literal, get_args
 
 from queries.asking.limit_sql import with_limits
 from queries.asking.macros import without_comments
-from queries.asking.variables import literal
 from store.light_dataclass import dataclass
 from store.schema import filled
 
@@ -251,9 +250,3 @@ def told_columns(*forms: Report) -> frozenset[str] | None:
     if any("" not in one.shows or one.verdict is not None or one.best_of is not None for one in forms):
         return None
     return _BESIDE.union(one.name for form in forms for shown in form.shows.values() for one in shown)
-
-
-def only_columns(sql: str, columns: Collection[str]) -> str:
-    """DuckDB reads no other columns, and keeps the order of rows."""
-    wanted = literal(sorted(columns))
-    return f"SELECT COLUMNS(lambda name: list_contains({wanted}, name)) FROM (\n{sql.rstrip().rstrip(';')}\n)"  # noqa: S608

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from queries.asking.declaring import Option, above_zero, check_declared, not_negative, option, within
 from queries.errors.spreads import LEVELS, OTHERS, TUNED
 from store.errors import InputError
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 
 MOST_GIB = 1e6
 _DECIMALS = 2  # of a relaxed limit, at least

@@ -81,7 +81,7 @@ def read_sql(path: Path, *, confident: bool = False) -> str:
 @cache
 def scoped_view(*, confident: bool) -> str:
     """Limits are compared with predictions or, `confident`, with bounds of measured values."""
-    text = macros()[SCOPED].text
+    text = macros(of_loads=False)[SCOPED].text
     return with_limits(filled(text), confident=confident)
 
 

@@ -74,10 +74,16 @@ def read_in(sql: str) -> frozenset[str]:
 
 def settings(values: Mapping[str, object]) -> dict[str, str]:
     """Typed statements: NULL has no type of its own."""
-    return {
-        name: f"SET VARIABLE {name} = {literal(value)}::{known_variables()[name].type};"
-        for name, value in values.items()
-    }
+    return {name: f"SET VARIABLE {name} = {_typed(name, value)};" for name, value in values.items()}
+
+
+def with_values(sql: str, values: Mapping[str, object]) -> str:
+    """A statement that is run once has them in place of variables: setting those takes as long as planning it."""
+    return _READ.sub(lambda read: f"({_typed(read[1], values[read[1]])})" if read[1] in values else read[0], sql)
+
+
+def _typed(name: str, value: object) -> str:
+    return f"{literal(value)}::{known_variables()[name].type}"
 
 
 def literal(value: object) -> str:

@@ -149,21 +149,26 @@ def expected_errors(subjects: Iterable[Subject], stored: Stored = NOTHING_STORED
     """By metric, first on tuned servers, then on others'.
 
     The user's own points stand for both."""
-    found = (
-        nearest_error(subject, metric, stored, servers)
-        for subject in dict.fromkeys(subjects)
-        for servers in (TUNED, OTHERS)
-        for metric in subject.metrics
-    )
+    found: list[ExpectedError] = []
+    for subject in dict.fromkeys(subjects):
+        tuned = [_on_tuned(subject, metric, stored) for metric in subject.metrics]
+        found += tuned
+        found += (_on_others(subject, one) for one in tuned)
     return tuple(dict.fromkeys(found))
 
 
 def nearest_error(subject: Subject, metric: str, stored: Stored, servers: str) -> ExpectedError:
-    own = next(_own_of(subject, metric, stored), None)
-    if own is not None:
-        return own
-    tuned = next(_candidates(subject, metric, stored), None) or _stated_of(subject, metric, TUNED, None)
-    return tuned if servers == TUNED or tuned.servers == OWN else _stated_of(subject, metric, OTHERS, tuned)
+    tuned = _on_tuned(subject, metric, stored)
+    return tuned if servers == TUNED else _on_others(subject, tuned)
+
+
+def _on_tuned(subject: Subject, metric: str, stored: Stored) -> ExpectedError:
+    near = (next(find(subject, metric, stored), None) for find in (_own_of, _candidates))
+    return next((one for one in near if one is not None), None) or _stated_of(subject, metric, TUNED, None)
+
+
+def _on_others(subject: Subject, tuned: ExpectedError) -> ExpectedError:
+    return tuned if tuned.servers == OWN else _stated_of(subject, tuned.metric, OTHERS, tuned)
 
 
 def steps_of_device(based: str, family: str) -> int:

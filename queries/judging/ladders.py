@@ -236,6 +236,7 @@ class Ladders:
         self._requests_of = self._scope
 
     def move_prompts(self, gb_per_s: float | None) -> None:
+        self._connection.provide({"device"})
         self._moved = _MOVED.format(bytes_per_s=literal(None if gb_per_s is None else gb_per_s * 1e9)).strip()
         self._connection.duckdb.execute(self._moved)
 

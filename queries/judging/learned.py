@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from math import exp, log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queries.asking.limits import Limits, predicted_limits
 from queries.errors.basis import BASIS
@@ -15,7 +15,7 @@ from queries.errors.basis import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, HELD, SURE, Predicted
 from queries.judging.subjects import KEY_LENGTH
 from queries.learning.own_points import MOST_RUNS
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.texts import counted
 
 if TYPE_CHECKING:

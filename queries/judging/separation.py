@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queries.judging.subjects import SERVING
+from store.light_dataclass import NamedTuple
 
 if TYPE_CHECKING:
     import duckdb

@@ -6,12 +6,12 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from queries.asking.question import own_tpot
 from queries.errors.expected import PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.spreads import ASKED, KNOWN, LEVELS, ErrorFigures, family_of, known_of
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction
 from store.schema import FORMULAS, SCENARIO_TABLES, with_scenarios, words_sql
 

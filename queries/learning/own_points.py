@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from store.light_dataclass import NamedTuple
 
 UNSTATED = "not stated"
 NO_KV_FORMAT = "DISABLED"  # keys and values as they are computed, as stored rows call it

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from queries.asking.macros import JUDGED, SCOPED, SERVED, Macro, macros, read_macros, read_sql, scoped_view
 from queries.narrow.tokens import Tokens, end_of_brackets, is_whole, listed, named, text_at, tokens_of
+from store.light_dataclass import NamedTuple
 
 _FOLDER = Path(__file__).parent
 _VIEWS = frozenset({SCOPED, JUDGED})

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
-from queries.asking.variables import settings
+from queries.asking.variables import settings, with_values
+from queries.connect import PROBE_ROWS
 from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
+from queries.narrow.told import only_told, reads_probes
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from queries.scoping.scope import ScopeRow
 
 STORED = "main.probe"
+PROBE = frozenset({"probe"})  # the view of that name
 _PART_BYTES = 33  # a probe, in a part
 MOST_AT_ONCE = 200_000  # probes that are kept before anybody asks again: a fifth of a second where they lie together
 MUCH_BYTES = 8_000_000  # of parts that are opened: a tenth of a second of decoding, as much as planning a question
@@ -36,16 +39,20 @@ _SCOPE = """
     )"""
 _COUNT_ALL = """
     SELECT phase, count(*)
-    FROM raw.stored_probe AS stored
+    FROM {source} AS stored
     JOIN scope ON scope.scenario_id = stored.scenario_id
     WHERE stored.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size
     GROUP BY phase"""
 # A row of several groups is looked at once.
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT (stored.scenario_id, batch_size))")
-_COUNT_MEASURED = _COUNT_DISTINCT.replace("raw.stored_probe", "{source}")
 _IN_PLACE = f"stored.block_id NOT IN (SELECT block_id FROM raw.{THINNED})"  # noqa: S608  our names
 _COUNT_WHOLE = _COUNT_DISTINCT.replace("WHERE", f"WHERE {_IN_PLACE} AND")
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")
+
+
+def without_view(names: frozenset[str]) -> frozenset[str]:
+    """Its rows are read with the others; the view itself, a hundred columns, is made where a statement reads it."""
+    return names - PROBE | {PROBE_ROWS} if names >= PROBE else names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +86,7 @@ class ScopeTables:
         self._relations: dict[str, str] = {}  # views by name, with the statement that each was last made by
         self._served = self._formulas = True
         self._seen = _Seen()
+        self._values: dict[str, object] = {}  # of variables that statements read
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._confident = False
         self._measured = False  # whether measured settings are among the rows
@@ -124,6 +132,7 @@ class ScopeTables:
         self._in_memory = (there and wanted == self._kept.phases) or self._kept.fits(self._there(wanted))
         if self._in_memory and not (there and wanted == self._kept.phases):
             self._forget()
+            self._provide_view()
             self._kept.keep(wanted, self._now(), self._source)
         return self._in_memory
 
@@ -160,27 +169,45 @@ class ScopeTables:
         """For statements without a report."""
         self._see(_Seen(self._every_row(), confident=self._confident))
         if self._of_probes:
+            self._provide_view()
             self._relate(SCOPED, scoped_view(confident=self._confident))
 
     def _every_row(self) -> Rows:
         return Rows.KEPT if self._is_kept() else Rows.STORED
 
     def set_variables(self, values: Mapping[str, object]) -> None:
-        wanted = settings(values)
+        """For statements that are made ready from here on."""
+        self._values |= values
+
+    def _provide_variables(self) -> None:
+        wanted = settings(self._values)
         if changed := wanted.items() - self._variables.items():
             duckdb = self._connection.duckdb
-            duckdb.execute(
-                "PRAGMA disable_optimizer"
-            )  # which takes half of the 0.3 ms of each: there is nothing to find
+            duckdb.execute("PRAGMA disable_optimizer")  # half of the 0.3 ms of each: there is nothing to find
             try:
                 duckdb.execute("\n".join(statement for _, statement in changed))
             finally:
                 duckdb.execute("PRAGMA enable_optimizer")
             self._variables |= wanted
 
-    def ready(self, sql: str) -> str:
-        """With all calls written out."""
-        return written_out(sql, self._look)
+    def ready(self, sql: str, told: frozenset[str] | None = None) -> str:
+        """With all calls written out, and of its columns those that are `told`."""
+        written = written_out(sql, self._look)
+        if told is not None:
+            rows = self._connection.stored_rows() if self._shows_view and reads_probes(written) else None
+            return with_values(only_told(written, told, rows), self._values)
+        self._provide_variables()
+        if reads_probes(written):
+            self._provide_view()
+        return written
+
+    @property
+    def _shows_view(self) -> bool:
+        return self._seen.rows is Rows.STORED and self._source == STORED
+
+    def _provide_view(self) -> None:
+        if self._shows_view:
+            self._connection.provide(PROBE)
 
     @property
     def _look(self) -> Look:
@@ -213,7 +240,7 @@ class ScopeTables:
     def considered(self, phases: Collection[str]) -> int:
         if not self._counts:
             if self._measured:
-                self._counts = self._counted(_COUNT_MEASURED.format(source=self._source))
+                self._counts = self._counted(_COUNT_DISTINCT, self._source)
             elif self._connection.thinned:
                 self._counts = self._counted(_COUNT_WHOLE) + self._counted(COUNT_THINNED)
             else:
@@ -227,8 +254,10 @@ class ScopeTables:
         there = self._counted(_COUNT_DISTINCT)
         return sum(there[phase] for phase in phases)
 
-    def _counted(self, statement: str) -> Counter[str]:
-        return Counter(dict(self._connection.duckdb.execute(statement).fetchall()))
+    def _counted(self, statement: str, source: str | None = None) -> Counter[str]:
+        """Of rows as stored where no `source` is named."""
+        asked = statement.format(source=source or self._connection.stored_rows())
+        return Counter(dict(self._connection.duckdb.execute(asked).fetchall()))
 
     def _is_single(self) -> bool:
         return len({(row.scenario_id, row.first_batch_size) for row in self._rows}) == len(self._rows)

@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from store.light_dataclass import NamedTuple
 from store.schema import FORMULAS, SERVICE, TITLES, USUAL_CONVENTION, Served
 
 if TYPE_CHECKING:

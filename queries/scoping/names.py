@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from store.errors import InputError
+from store.light_dataclass import NamedTuple
 from store.reading import ReadTransaction
 
 

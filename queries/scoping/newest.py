@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from queries.scoping.groups import COLUMNS, Found, Grouping, base_of
 from queries.scoping.voided import read_hidden
 from store.errors import InputError
+from store.light_dataclass import NamedTuple
 from store.reading import ReadTransaction
 from store.schema import PHASES, SCENARIO_TABLES, SERVICE, VOIDED_SWEEPS, scenario_tables, with_scenarios
 from store.texts import counted

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from queries.asking.library import report
 from queries.asking.options import Blend, Scope
@@ -23,6 +22,7 @@ from queries.scoping.scope import (
     resolve_whole_store,
 )
 from store.errors import InputError
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema import scenario_tables

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
-from typing import NamedTuple
 
 from queries.asking.options import Scope
 from queries.scoping.filters import Filter, add_filters, bound_devices, leave_out_voided, marks
@@ -14,7 +13,7 @@ from queries.scoping.groups import COLUMNS, Found, Grouping
 from queries.scoping.names import find_sweep
 from queries.scoping.newest import check_filled, left_out, like_newest, newest_request
 from store.errors import InputError
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction, flat_names
 from store.schema import PHASES, SCENARIO_TABLES, scenario_tables
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
 
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction
 from store.schema import VOIDED_SWEEPS
 from store.sealing import LARGEST_KEY, Range, Ranges, complement, merged

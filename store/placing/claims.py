@@ -7,9 +7,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
 
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.placing.folders import AT_THE_ROOT, beside, found_shelf, home_of, parts_root
 from store.placing.shelves import Folder, Shelf

@@ -11,10 +11,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from store.errors import StoreError
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.placing.claims import Ownership
 from store.placing.folders import found_shelf

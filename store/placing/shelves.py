@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+
+from store.light_dataclass import NamedTuple
 
 WAITING = "waiting-"
 THINNED = "shard-thin-"

@@ -5,8 +5,8 @@ Where one is missing or changed the part is read. What it may lack: queries.thin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.placing.folders import found_shelf
 from store.placing.places import FileState, Place, changed_since, states_of_files

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from store.reading.load_blocks import LOAD_VALUES, stored_loads
     from store.reading.silent_duckdb import duckdb, in_memory, machine_memory
     from store.reading.store_state import Recalled, Version, read_measured, read_moment, read_state, version_of
-    from store.reading.transactions import ReadTransaction, read_transaction
+    from store.reading.transactions import ReadTransaction, connections_kept, read_transaction
     from store.reading.typed_rows import Cells, flat_names
 
 __getattr__, __dir__ = lazy_face(__name__)

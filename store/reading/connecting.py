@@ -30,11 +30,15 @@ def connect_sqlite(location: StoreLocation) -> sqlite3.Connection:
     with store_faults(location):
         connection = _open_read_only(location, path)
         try:
-            check_revision(location, _sqlite_revision(location, connection))
+            check_sqlite(location, connection)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def check_sqlite(location: StoreLocation, connection: sqlite3.Connection) -> None:
+    check_revision(location, _sqlite_revision(location, connection))
 
 
 def connect_postgresql(location: StoreLocation) -> psycopg.Connection[tuple[object, ...]]:

@@ -5,6 +5,7 @@ Importing that (relations that are built step by step) took a fifth of the proce
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,8 @@ _SILENCED = (
     "SET enable_progress_bar_print = false",  # even where somebody asks how far a statement is
 )
 
-
+# Nothing is ever downloaded.
+_OFFLINE: Mapping[str, str | bool] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 _GIVEN = Path("/sys/fs/cgroup/memory.max")  # what a container may use
 
 
@@ -46,10 +48,10 @@ def in_memory(most_bytes: int | None = None, folder: Path | None = None) -> duck
     """An empty DuckDB that prints nothing: where no script is run, as in `python -c`, it would draw a progress bar.
 
     With `most_bytes` it lays what takes more down in `folder`, and refuses it where none is named."""
-    connection = duckdb.connect()
+    config: dict[str, str | bool | int | float | list[str]] = dict(_OFFLINE)
     if most_bytes is not None:
-        connection.execute("SET memory_limit = $limit", {"limit": f"{most_bytes} bytes"})
-        connection.execute("SET temp_directory = $folder", {"folder": "" if folder is None else str(folder)})
+        config |= {"memory_limit": f"{most_bytes} bytes", "temp_directory": "" if folder is None else str(folder)}
+    connection = duckdb.connect(config=config)
     for statement in _SILENCED:
         with suppress(duckdb.InvalidInputException):
             connection.execute(statement)

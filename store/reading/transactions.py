@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Literal
 
 from store.faults import store_faults
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
-from store.reading.connecting import IDENTITY, connect_postgresql, connect_sqlite, identity_of
+from store.reading.connecting import IDENTITY, check_sqlite, connect_postgresql, connect_sqlite, identity_of
 from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values
 
 _FETCHED_AT_ONCE = 10_000
+_KEPT: ContextVar[Mapping[StoreLocation, list[sqlite3.Connection]]] = ContextVar("kept", default={})  # noqa: B039  never changed
 _NAMED_AT_ONCE = 450  # SQLite of before takes 999 parameters
 
 
@@ -85,8 +89,11 @@ class _Sqlite(ReadTransaction):
 
     def __init__(self, location: StoreLocation) -> None:
         self.location = location
-        self._connection = connect_sqlite(location)
+        self._kept = _KEPT.get().get(location)
+        self._connection = self._kept.pop() if self._kept else connect_sqlite(location)
         try:
+            if self._kept is not None:
+                check_sqlite(location, self._connection)
             self.store_id = identity_of(location, self._connection.execute(IDENTITY).fetchall())
         except BaseException:
             self._connection.close()
@@ -99,6 +106,11 @@ class _Sqlite(ReadTransaction):
             yield chunk
 
     def close(self) -> None:
+        if self._kept is not None:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+                self._kept.append(self._connection)
+                return
         self._connection.close()
 
 
@@ -133,6 +145,19 @@ class _Postgresql(ReadTransaction):
 
     def close(self) -> None:
         self._connection.close()
+
+
+@contextmanager
+def connections_kept(location: StoreLocation) -> Iterator[None]:
+    """Transactions that follow each other share a connection: SQLite reads a file's schema as it opens it."""
+    kept: list[sqlite3.Connection] = []
+    token = _KEPT.set({location: kept})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        for connection in kept:
+            connection.close()
 
 
 @contextmanager

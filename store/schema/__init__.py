@@ -37,8 +37,11 @@ if TYPE_CHECKING:
         filled,
         measured_select,
         probe_select,
+        read_column,
+        shown_columns,
+        words_of,
     )
-    from store.schema.raw_relations import RAW_BY_NAME, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE, store_views
+    from store.schema.raw_relations import RAW_NAMES, SCENARIO, STORED_PROBE, raw_table, raw_tables, store_views
     from store.schema.service_columns import SERVICE, TITLES, Served
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP, create_views
     from store.schema.tables import (

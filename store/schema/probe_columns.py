@@ -213,19 +213,24 @@ def view_sql(stored: str) -> str:
     return f"SELECT {shown} FROM {stored}"  # noqa: S608 - our text
 
 
-def probe_select(stored: str) -> str:
-    derived = ", ".join(
-        f"{one.source.format(**{name: name for name in STEPS})} AS {one.name}"
-        for one in (*DERIVED_COLUMNS, *_RENAMED, *_OF_BEFORE)
+def probe_select(stored: str, wanted: Collection[str] | None = None) -> str:
+    """The view `probe`; of its columns those that are `wanted`, and of stored ones what they are made of."""
+    derived = {
+        one.name: one.source.format(**{name: name for name in STEPS})
+        for one in (REFERENCE, WHOLE_REQUEST, *DERIVED_COLUMNS, *_RENAMED, *_OF_BEFORE)
+    }
+    names = [one.name for one in VIEW_COLUMNS if wanted is None or one.name in wanted]
+    shown = ", ".join(f"{derived[name]} AS {name}" if name in derived else name for name in names)
+    steps = {name: sql for name, sql in STEPS.items() if name in words_of(shown)}
+    read = words_of(" ".join((shown, *steps.values())))
+    inner = ", ".join(
+        (*(one.name for one in PROBE_COLUMNS if one.name in read), *(f"{sql} AS {name}" for name, sql in steps.items()))
     )
-    whole = f"{WHOLE_REQUEST.source.format(whole_ms='whole_ms')} AS {WHOLE_REQUEST.name}"
-    steps = ", ".join(f"{sql} AS {name}" for name, sql in STEPS.items())
-    keys = ", ".join(_KEYS)
-    return (
-        f"SELECT {REFERENCE.source} AS {REFERENCE.name}, * EXCLUDE ({keys}, {', '.join(STEPS)})"  # noqa: S608
-        f" REPLACE ({whole}), {derived}, {keys}"
-        f" FROM (SELECT *, {steps} FROM {stored})"
-    )
+    return f"SELECT {shown} FROM (SELECT {inner} FROM {stored})"  # noqa: S608 - our text
+
+
+def words_of(sql: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(sql))
 
 
 MEASURED_COLUMNS = frozenset((
@@ -245,18 +250,26 @@ def measured_select(also: Collection[str] = ()) -> str:
     )
 
 
-def shown_select(alias: str) -> str:
-    return ", ".join(f"{alias}.{column.name}" for column in _SHOWN if column.name not in (*_KEYS, _BY_RULE))
+@cache
+def shown_columns() -> Mapping[str, Mapping[str, str]]:
+    """Lists of what is shown of a probe `p`, or of a pair of `p` and `d`: what selects each column, by its name."""
+    of_instances = [one.name for one in _SHOWN if one.name not in (*_KEYS, _BY_RULE)]
+    return {
+        "instance_columns": {name: f"p.{name}" for name in of_instances},
+        "pair_columns": dict(_pair_columns("p", "d")),
+    }
 
 
-def pairs_select(prefill: str, decode: str) -> str:
-    items = [f"{prefill}.{column.name}" for column in _SHOWN if column.on_pairs == "once"]
+def _pair_columns(prefill: str, decode: str) -> Iterator[tuple[str, str]]:
+    for column in _SHOWN:
+        if column.on_pairs == "once":
+            yield column.name, f"{prefill}.{column.name}"
     for side, alias in (("prefill", prefill), ("decode", decode)):
         for column in _SHOWN:
             if column.name != _BY_RULE and column.on_pairs in {"sides", "alone"} and side in column.phases:
-                plain = column.on_pairs == "alone" or column.name.startswith(f"{side}_")
-                items.append(f"{alias}.{column.name}" + ("" if plain else f" AS {side}_{column.name}"))
-    return ", ".join(items)
+                name = column.name
+                plain = column.on_pairs == "alone" or name.startswith(f"{side}_")
+                yield (name, f"{alias}.{name}") if plain else (f"{side}_{name}", f"{alias}.{name} AS {side}_{name}")
 
 
 def filled(sql: str) -> str:
@@ -268,8 +281,7 @@ def filled(sql: str) -> str:
 def _declared() -> dict[str, str]:
     return {
         "probe_select": probe_select("raw.stored_probe"),
-        "instance_columns": shown_select("p"),
-        "pair_columns": pairs_select("p", "d"),
+        **{name: ", ".join(columns.values()) for name, columns in shown_columns().items()},
         "measured_columns": measured_select(),
         "reference": REFERENCE.source,
         "plan_label": label_sql(),
@@ -285,3 +297,4 @@ def _declared() -> dict[str, str]:
 _KEYS = ("scenario_id", "block_id")
 _BY_RULE = "requests_per_s"  # an answer has those of the named rule
 _NAMED = re.compile(r"\{([a-z_]+)\}")
+_WORD = re.compile(r"[a-z]\w*")

@@ -5,6 +5,7 @@ All follow from the declared tables."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from store.light_dataclass import dataclass
 from store.schema.declaring import FLAG, Column, Table
@@ -78,15 +79,22 @@ def as_it_is(table: Table) -> RawTable:
     return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.rows)
 
 
-RAW_TABLES: tuple[RawTable, ...] = (
-    SCENARIO,
-    *(as_it_is(table) for table in TABLES.values() if table.name not in _NOT_AS_THEY_ARE),
-    *map(as_it_is, MADE_OF_TABLES),
-)
-
+_BY_NAME = {
+    table.name: table
+    for table in (*(one for one in TABLES.values() if one.name not in _NOT_AS_THEY_ARE), *MADE_OF_TABLES)
+}
 STORED_PROBE = "stored_probe"
-RAW_BY_NAME = {table.name: table for table in RAW_TABLES}
-RAW_NAMES = frozenset({STORED_PROBE, *RAW_BY_NAME})
+RAW_NAMES = frozenset({STORED_PROBE, SCENARIO.name, *_BY_NAME})
+
+
+@cache  # a question reads two or three
+def raw_table(name: str) -> RawTable:
+    return SCENARIO if name == SCENARIO.name else as_it_is(_BY_NAME[name])
+
+
+def raw_tables() -> tuple[RawTable, ...]:
+    return SCENARIO, *map(raw_table, _BY_NAME)
+
 
 _COPIED = {"models": "model", "devices": "device", "prices": "price", "sweeps": "sweep", "measurements": "measurement"}
 _VOIDED = "(SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)"

@@ -7,23 +7,36 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from itertools import groupby, starmap
+from operator import attrgetter
 from pathlib import Path
 from typing import cast, get_args
 
+from store.light_dataclass import NamedTuple
 from store.schema import declaring
 from store.schema.declaring import PHASES, TYPES, Column, ColumnType, Committed, OnPairs, Table, text
 from store.schema.plan_columns import MEASURED_SHARES, OF_DEVICES, OF_SHARES
 from store.schema.service_columns import OF_SERVICE
 
-Line = Mapping[str, str]
 Rules = Mapping[str, str]  # by name; those without a value hold an empty text
 _FILE = Path(__file__).with_name("columns.csv")
 
 
-def _rules(line: Line) -> Rules:
-    return {name: value for name, _, value in (rule.partition("=") for rule in line["rules"].split())}
+class Line(NamedTuple):
+    """A line of the file, by its columns."""
+
+    table: str
+    column: str
+    type: str
+    unit: str
+    meaning: str
+    rules: Rules
+    told: str
+
+
+def _line(table: str, column: str, type_: str, unit: str, meaning: str, told_rules: str, told: str) -> Line:  # noqa: PLR0917  a cell each
+    rules = {name: value for name, _, value in (rule.partition("=") for rule in told_rules.split())}
+    return Line(table, column, type_, unit, meaning, rules, told)
 
 
 def _type(name: str) -> ColumnType:
@@ -31,12 +44,12 @@ def _type(name: str) -> ColumnType:
 
 
 def _column(line: Line) -> Column:
-    rules = _rules(line)
+    rules = line.rules
     return Column(
-        name=line["column"],
-        type=_type(line["type"]),
-        unit=line["unit"],
-        meaning=line["meaning"],
+        name=line.column,
+        type=_type(line.type),
+        unit=line.unit,
+        meaning=line.meaning,
         nullable="null" in rules,
         primary="primary" in rules,
         unique="unique" in rules,
@@ -44,7 +57,7 @@ def _column(line: Line) -> Column:
         refers_to=f"{rules['of']}.id" if "of" in rules else None,
         one_of=tuple(_closed(rules["one_of"])) if "one_of" in rules else (),
         default=rules.get("default"),
-        told=line["told"] or None,
+        told=line.told or None,
         phases=tuple(phase for phase in PHASES if phase in rules["phases"].split("+")) if "phases" in rules else PHASES,
         on_pairs=cast("OnPairs | None", rules.get("pairs")),
     )
@@ -85,22 +98,22 @@ def _pairs(told: str, between: str) -> tuple[tuple[str, str], ...]:
 
 
 def _columns(lines: Iterable[Line]) -> tuple[Column, ...]:
-    return tuple(one for line in lines for one in _ELSEWHERE.get(line["column"]) or (_column(line),))
+    return tuple(one for line in lines for one in _ELSEWHERE.get(line.column) or (_column(line),))
 
 
 def _table(own: Line, lines: Sequence[Line], shared: Sequence[Line] = ()) -> Table:
     """With columns that are `shared` by rows of another table, if any."""
-    rules = _rules(own)
+    rules = own.rules
     shares = rules.get("shares")
-    stored, unpacked = ([line for line in lines if ("unpacked" in _rules(line)) is said] for said in (False, True))
-    whole = [line for line in stored if f"of={shares}" not in line["rules"].split()] if shares else []
-    stored = [*(line for line in stored if "shared" not in _rules(line)), *shared]
+    stored, unpacked = ([line for line in lines if ("unpacked" in line.rules) is said] for said in (False, True))
+    whole = [line for line in stored if line.rules.get("of") != shares] if shares else []
+    stored = [*(line for line in stored if "shared" not in line.rules), *shared]
     return Table(
-        name=own["table"],
-        meaning=own["meaning"],
+        name=own.table,
+        meaning=own.meaning,
         columns=_columns(stored),
         unique=tuple(_names(rules["unique"])) if "unique" in rules else (),
-        checks=_pairs(own["told"], ": "),
+        checks=_pairs(own.told, ": "),
         indexes=_pairs(rules.get("index", ""), "+"),
         by_key="by_key" in rules,
         committed_with=cast("Committed | None", rules.get("with")),
@@ -115,14 +128,15 @@ def _table(own: Line, lines: Sequence[Line], shared: Sequence[Line] = ()) -> Tab
 
 def _declared() -> Iterator[Table]:
     with _FILE.open(encoding="utf-8", newline="") as file:
-        groups = [list(lines) for _, lines in groupby(csv.DictReader(file), itemgetter("table"))]
+        _, *cells = csv.reader(file)
+        groups = [list(one) for _, one in groupby(starmap(_line, cells), attrgetter("table"))]
     shared = {
-        shares: [line for line in lines if "shared" in _rules(line)]
+        shares: [line for line in lines if "shared" in line.rules]
         for own, *lines in groups
-        if (shares := _rules(own).get("shares")) is not None
+        if (shares := own.rules.get("shares")) is not None
     }
     for own, *lines in groups:
-        yield _table(own, lines, shared.get(own["table"], ()))
+        yield _table(own, lines, shared.get(own.table, ()))
 
 
 _ALL = tuple(_declared())

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from store.errors import StoreError
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.placing import damaged_part, whole_digest
 from store.reading import read_transaction

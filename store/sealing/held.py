@@ -5,9 +5,9 @@ A block that is kept stands for one of the store only where the store says the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, SORT_ORDER
 from store.schema.tables import MEASURES

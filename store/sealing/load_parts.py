@@ -10,9 +10,9 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION

@@ -12,9 +12,9 @@ from dataclasses import asdict, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from store.light_dataclass import dataclass
+from store.light_dataclass import NamedTuple, dataclass
 from store.location import StoreLocation
 from store.placing import whole_digest
 from store.reading import ReadTransaction, Recalled, version_of

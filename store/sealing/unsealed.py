@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from store.errors import UnreadableRowsError
+from store.light_dataclass import NamedTuple
 from store.placing import Place, has_parts, paths_of, places_of
 from store.reading import ReadTransaction
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from queries.learning import OwnPoints
+from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.reading import read_transaction
 from store.schema import TABLES, scenario_tables

@@ -119,17 +119,34 @@ def test_a_list_of_commands_is_the_same_without_their_options(capsys):
     assert listed == capsys.readouterr().out
 
 
-def test_classes_of_an_answer_are_declared_without_compiling(example_copy):
-    """`store.light_dataclass`, by which evaluating and asking take a sixth less; the command line may not import it."""
-    program = PROGRAM.replace(
-        'name.partition(".")[0] for name in sys.modules',
-        'module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", None)',
-    )
-    plan = f"plan Qwen/Qwen3-8B --device TEST_DEVICE --total-devices 2 --input-length 100 --output-length 10 --store {example_copy}"
-    ((code, said, files),) = run_by(program, [plan.split()])
+LISTING = PROGRAM.replace(
+    'name.partition(".")[0] for name in sys.modules',
+    'module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", None)',
+)
+
+
+def _ours(command):
+    """Files of packages that may import `store`, as a process of its own leaves them loaded."""
+    ((code, said, files),) = run_by(LISTING, [command.split()])
     assert code == 0, said
     folders = [ROOT / name for name in ("store", "evaluator", "queries", "sweepdb")]
-    ours = [Path(file) for file in files if any(Path(file).is_relative_to(folder) for folder in folders)]
+    return [Path(file) for file in files if any(Path(file).is_relative_to(folder) for folder in folders)]
+
+
+def _declare_by(pattern, files):
+    standard = re.compile(pattern, re.MULTILINE)
+    return [str(file) for file in files if standard.search(file.read_text()) and file.name != "light_dataclass.py"]
+
+
+def test_classes_of_an_answer_are_declared_without_compiling(example_copy):
+    """`store.light_dataclass`, by which evaluating and asking take a sixth less; the command line may not import it."""
+    plan = "plan Qwen/Qwen3-8B --device TEST_DEVICE --total-devices 2 --input-length 100 --output-length 10"
+    ours = _ours(f"{plan} --store {example_copy}")
     assert len(ours) > 200
-    standard = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
-    assert [str(file) for file in ours if standard.search(file.read_text()) and file.name != "light_dataclass.py"] == []
+    assert _declare_by(r"^from dataclasses import .*\bdataclass\b", ours) == []
+
+
+def test_named_tuples_of_a_question_are_declared_without_compiling(example_store):
+    ours = _ours(f"query best --store {example_store}")
+    assert len(ours) > 80
+    assert _declare_by(r"^from typing import .*\bNamedTuple\b", ours) == []

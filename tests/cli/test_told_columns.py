@@ -9,8 +9,10 @@ from cli.render.answers import answer_lines
 from queries.asking import question_of, report, reports
 from queries.asking.headers import told_columns
 from queries.asking.library import variants_of
+from queries.narrow.told import only_told
 from queries.session import Session
 from store.location import parse_url
+from store.schema import words_of
 
 ASKED = [
     ("best", {"tpot_limit": 60.0, "top": 4}),
@@ -58,6 +60,21 @@ def test_a_first_answer_is_cut_as_later_ones_are(session):
         first = fresh.ask(question, for_table=True)
         full = fresh.ask(question)
     assert first.rows == tuple(tuple(row[full.columns.index(name)] for name in first.columns) for row in full.rows)
+
+
+def test_a_first_table_reads_no_column_that_it_does_not_show_or_need(session, monkeypatch):
+    planned = []
+    monkeypatch.setattr(
+        "queries.narrow.scope_tables.only_told", lambda *asked: planned.append(only_told(*asked)) or planned[-1]
+    )
+    with Session(session.location) as fresh:
+        fresh.ask(question_of("best", {"tpot_limit": 60.0}), for_table=True)
+        views = fresh._connection.duckdb.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    (statement,) = planned
+    # A row's plan and memory are shown or limited; its store of cached prompts and its encoder are neither.
+    assert {"plan", "weight_bytes", "ttft_ms"} <= words_of(statement)
+    assert not {"ssd_hit_rate", "encoder_split", "first_sweep", "decode_step_p99_ms"} & words_of(statement)
+    assert not {("probe",), ("stored_probe",)} & set(views)
 
 
 def test_a_verdict_reads_columns_that_no_table_shows_so_that_all_are_there():

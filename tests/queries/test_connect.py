@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from measured_points import point
 
 from queries import vocabulary as vocabulary_module
-from queries.connect import connect
+from queries.connect import PROBE_ROWS, connect
 from queries.scoping.voided import _difference, read_hidden
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
@@ -25,7 +25,7 @@ from store.reading import read_transaction
 from store.records import RunRecord
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
-from store.schema.raw_relations import RAW_TABLES
+from store.schema.raw_relations import raw_tables
 from store.schema.sql_tables import METADATA, TOMBSTONE
 from store.sealing import LOAD_RELATIONS, columns_of, into_duckdb, seal
 from store.sealing.snapshots import load_snapshot
@@ -159,13 +159,13 @@ def test_columns_of_points_that_were_not_read_come_where_a_statement_wants_them(
     put_measurements(store, [point(1, device="H100_SXM", tp=1, users=4, ttft_ms_mean=80.0)])
     read = "SELECT device, source, ttft_ms FROM measurement"
     with connect(store.url) as connection:
-        connection.provide({"measurement"}, points_by=frozenset({"device", "metrics"}))
+        connection.provide({"measurement"}, points_by=lambda: {"device", "metrics"})
         assert connection.duckdb.execute(read).fetchall() == [("H100_SXM", None, 80.0)]
         assert connection.execute(read).fetchall() == [("H100_SXM", "file:1", 80.0)]
 
 
 def test_the_raw_relations_mirror_the_schema():
-    for table in RAW_TABLES:
+    for table in raw_tables():
         if table.name == "scenario":
             continue  # joined: its columns are those of stored probes
         if table.name in LOAD_RELATIONS and table.name != "load":  # the store has bytes, of which these are made
@@ -199,7 +199,7 @@ def test_units_of_joined_columns_are_those_of_the_schema():
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 def test_every_raw_relation_can_be_read(store):
     fill(store.url, probes=500)
-    for table in RAW_TABLES:
+    for table in raw_tables():
         source = "load_cell" if table.name in {"load_margin", "load_uneven", "load_span"} else table.name
         with store.reading() as connection:
             expected = connection.scalar(sqlalchemy.text(f"SELECT count(*) FROM {source}"))
@@ -220,7 +220,7 @@ def test_a_list_of_relations_shows_all_of_them_without_reading_them(sqlite_url):
         listed = connection.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'raw'"
         ).fetchall()
-        assert {table.name for table in RAW_TABLES} | {"stored_probe"} <= {name for (name,) in listed}
+        assert {table.name for table in raw_tables()} | {"stored_probe"} <= {name for (name,) in listed}
         sweeps = connection.execute("SELECT count(*) FROM raw.sweep").fetchone()  # and they can be read after
         assert sweeps == (len(filled.sweeps),)
         assert connection.execute("SELECT count(*) >= 200 FROM raw.stored_probe").fetchone() == (True,)
@@ -231,11 +231,11 @@ def test_views_and_macros_are_created_with_what_they_are_built_on(sqlite_url, tm
     folder = tmp_path / "views"
     folder.mkdir()
     (folder / "a_top.sql").write_text(
-        "-- raw.model is only a comment\nCREATE VIEW top AS SELECT * FROM base WHERE big(n)"
+        "-- raw.model is only a comment\nCREATE VIEW a_top AS SELECT * FROM base WHERE big(n)"
     )
     (folder / "base.sql").write_text("CREATE VIEW base AS SELECT count(*) AS n FROM raw.sweep;")
     (folder / "big.sql").write_text("CREATE MACRO big(n) AS n > 0;")
-    (folder / "rows_of.sql").write_text("CREATE MACRO rows_of(name) AS TABLE SELECT name AS name, n FROM top;")
+    (folder / "rows_of.sql").write_text("CREATE MACRO rows_of(name) AS TABLE SELECT name AS name, n FROM a_top;")
     monkeypatch.setattr(vocabulary_module, "VIEWS", folder)
     vocabulary_module.vocabulary.cache_clear()
     try:
@@ -266,7 +266,8 @@ def test_what_is_brought_in_later_is_of_the_same_moment_as_what_is_there(store):
         assert connection.execute(both).fetchone() == (2, 40)
 
 
-def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkeypatch):
+@pytest.mark.parametrize("viewed", [True, False])
+def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkeypatch, viewed):
     evaluate(store, "a" * 32, [make()])
     seal(store)
     vanished = []
@@ -283,7 +284,11 @@ def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkey
     monkeypatch.setattr("store.sealing.laying_down.RETIRED_KEPT_S", 0.0)
     monkeypatch.setattr("queries.connect.load_snapshot", load_then_compact)
     with connect(store.url) as connection:
-        assert connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone() == (40,)
+        connection.provide({"stored_probe" if viewed else PROBE_ROWS})
+        rows = connection.stored_rows()
+        assert rows.startswith("read_parquet(")
+        asked = f"SELECT count(*) FROM {'raw.stored_probe' if viewed else rows}"
+        assert connection.duckdb.execute(asked).fetchone() == (40,)
     assert vanished
     assert not any(path.exists() for path in vanished)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import typing
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 
 import pytest
@@ -141,3 +142,59 @@ def test_copies_and_pickles_are_equal(made):
     assert pickle.loads(pickle.dumps(made)) == made
     assert copy.deepcopy(made) == made
     assert copy.copy(made).size == 3
+
+
+class LightPlace(light_dataclass.NamedTuple):
+    """A place."""
+
+    name: str
+    size: int = 2
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.size
+
+
+class StandardPlace(typing.NamedTuple):
+    """A place."""
+
+    name: str
+    size: int = 2
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.size
+
+
+@pytest.mark.parametrize("place", [LightPlace, StandardPlace])
+def test_a_named_tuple_has_fields_by_place_and_name(place):
+    one = place("here")
+    assert one == ("here", 2) == place(name="here") == place("here", size=2) == place._make(["here", 2])
+    assert (one.name, one.size, one.twice) == ("here", 2, 4)
+    assert place._fields == ("name", "size")
+    assert place._field_defaults == {"size": 2}
+    assert one._replace(size=5) == ("here", 5)
+    assert one._asdict() == {"name": "here", "size": 2}
+    assert repr(one) == f"{place.__name__}(name='here', size=2)"
+    assert typing.get_type_hints(place) == {"name": str, "size": int}
+    assert place.__doc__ == "A place."
+    for copied in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):
+        assert copied == one
+        assert type(copied) is place
+    match one:
+        case place(name, size):
+            assert (name, size) == one
+    assert not hasattr(one, "__dict__")
+
+
+@pytest.mark.parametrize("place", [LightPlace, StandardPlace])
+@pytest.mark.parametrize(
+    ("values", "named"), [((), {}), (("a", 1, 2), {}), (("a",), {"name": "b"}), (("a",), {"other": 1})]
+)
+def test_a_named_tuple_refuses_other_values(place, values, named):
+    with pytest.raises(TypeError):
+        place(*values, **named)
+    with pytest.raises(TypeError):
+        place._make([*values, 1, 2, 3])
+    with pytest.raises(AttributeError):
+        place("a").name = "b"
