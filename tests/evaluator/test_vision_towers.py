@@ -232,7 +232,7 @@ def test_published_files_and_the_catalogue_have_one_encoder():
 @pytest.mark.parametrize(
     ("family", "change", "said"),
     [
-        ("qwen3_vl", {"hidden_act": "relu6"}, "activation"),
+        ("qwen3_vl", {"hidden_act": "relu6"}, "hidden_act 'relu6'"),
         ("qwen3_vl", {"window_size": 112}, "window_size"),
         ("qwen3_vl", {"hidden_size": 33}, "do not divide"),
         ("qwen3_vl", {"deepstack_visual_indexes": [3]}, "beyond the layers"),
