@@ -121,8 +121,8 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
     yield from _left_out(validation)
     ranking = validation.ranking()
     if ranking is not None:
-        yield f"\nranking: mean Kendall tau {ranking[0]:.2f} of tokens/s/device over {ranking[1]} groups that differ in"
-        yield " plan or batch\n"
+        of_groups = f"{counted(ranking[1], 'group')} of several plans or batches"
+        yield f"\nranking: mean Kendall tau {ranking[0]:.2f} of tokens/s/device over {of_groups}\n"
 
 
 def point_lines(validation: Validation) -> Iterator[str]:
@@ -182,8 +182,8 @@ def _first_token_lines(validation: Validation) -> Iterator[str]:
     if found is None:
         return
     yield (
-        f"\nTTFT of {found.points} points is predicted as an interval, less if users drift apart, more if in step:"
-        f" {100 * found.inside / found.points:.0f} % were measured inside\n"
+        f"\nTTFT of {counted(found.points, 'point')} is predicted as an interval, less if users drift apart, more if in"
+        f" step: {100 * found.inside / found.points:.0f} % were measured inside\n"
     )
     ends = (("apart", found.apart), ("in step", found.in_step))
     yield from table_lines(("users", *FIGURES), [[name, *_cells(one)] for name, one in ends])
@@ -381,7 +381,7 @@ def _tables(validation: Validation, against: str | None) -> Iterator[Html]:
         yield element(
             "p",
             f"Ranking: mean Kendall tau {ranking[0]:.2f} of predicted against measured tokens/s/device over"
-            f" {ranking[1]} groups that differ in plan or batch.",
+            f" {counted(ranking[1], 'group')} of several plans or batches.",
         )
 
 

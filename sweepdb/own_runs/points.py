@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Group = tuple[str, str, str, str, str, str]
 TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", "output_tokens_per_s")
-OF_BURSTS = f"users asked fewer than {FEWEST_PROMPTS} times each: their first prompts waited for one another"
+OF_BURSTS = f"users asked fewer than {FEWEST_PROMPTS} times each, so that their first prompts waited for one another"
 
 
 def group_of(one: Deployment) -> Group:
