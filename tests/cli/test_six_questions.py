@@ -53,6 +53,6 @@ def test_every_question_is_answered_from_nothing(tmp_path, monkeypatch):
     assert "sweepdb launch" in said[0]
     assert "if predictions hold exactly" in said[2]
     assert "USD an hour" in said[2]
-    assert "held out of the fit" in whole
+    assert "on your own servers" in whole  # errors held out of the fit
     assert "Rows of both sweeps" in whole
     assert "<svg" in (tmp_path / "frontier.html").read_text(encoding="utf-8")
