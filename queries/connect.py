@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
@@ -12,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from queries.parsing import ParsedSelect, parse_select
+from queries.scoping.scenario_relation import load_scenarios
 from queries.scoping.voided import read_hidden
 from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
@@ -21,15 +20,12 @@ from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, duckdb, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import (
-    ALIASES,
     PROBE_COLUMNS,
     RAW_NAMES,
     SCENARIO,
-    SCENARIO_REFERENCES,
     STORED_PROBE,
     TABLES,
     raw_table,
-    scenario_tables,
 )
 from store.sealing import (
     LOAD_RELATIONS,
@@ -437,43 +433,9 @@ def connect(store: StoreLocation | str | None = None) -> StoreConnection:
     return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))
 
 
-_STORED_COLUMN = r"\b([a-z]+)\.(\w+)"
-_VOIDED = [("scenario_id", "BIGINT")]
-_JOINED_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES)}
-
-
 def _typed(table: str) -> list[tuple[str, str]]:
     return [(column.name, column.type.read_as) for column in TABLES[table].columns]
 
 
 def _listed(columns: Iterable[tuple[str, str]]) -> str:
     return ", ".join(name for name, _ in columns)
-
-
-def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction) -> None:
-    connection.execute("DROP SCHEMA IF EXISTS joining CASCADE")
-    connection.execute("CREATE SCHEMA joining")
-    create_table(connection, "joining.voided", _VOIDED)
-    insert_rows(connection, "joining.voided", _VOIDED, [(key,) for key in read_hidden(transaction).whole_scenarios])
-    for alias, columns in _needed().items():
-        table = f"joining.{_JOINED_TABLES[alias]}"
-        create_table(connection, table, list(columns.items()))
-        rows = transaction.cells(f"SELECT {', '.join(columns)} FROM {_JOINED_TABLES[alias]}")  # noqa: S608 - our names
-        insert_rows(connection, table, list(columns.items()), rows)
-    selected = ", ".join(f"{column.source} AS {column.name}" for column in SCENARIO.columns)
-    connection.execute(
-        f"CREATE TABLE raw.scenario AS SELECT {selected} FROM {scenario_tables(schema='joining.')}"  # noqa: S608 - our names
-    )
-    connection.execute("DROP SCHEMA joining CASCADE")
-
-
-def _needed() -> dict[str, dict[str, str]]:
-    needed: dict[str, dict[str, str]] = defaultdict(lambda: {"id": "BIGINT"})
-    for column in SCENARIO.columns:
-        for alias, name in re.findall(_STORED_COLUMN, column.source):
-            if alias in _JOINED_TABLES:
-                needed[alias].setdefault(name, column.type)
-    for reference in SCENARIO_REFERENCES.values():
-        alias, name = reference.split(".")
-        needed[alias][name] = "BIGINT"
-    return needed

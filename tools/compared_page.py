@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evaluator.ledger import KNOWLEDGE, Exclusion, Figures, circumstances_of, read_measurements
-from evaluator.ledger.readers.building import kept
+from evaluator.ledger.readers.building import SHORTEST, kept, shortest_of
 from queries.errors import ENGINE, OTHERS, SPREADS, Spread
 from queries.errors.spreads import read_spreads
 from store.records import MeasurementRecord
@@ -136,7 +136,7 @@ def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
     count = int(told.get("num_prompts") or 0) or None
     drawn = circumstances_of(one)
     if _FROM_ONE in told.get("plan_note", ""):
-        drawn = replace(drawn, shortest_length=0.01)
+        drawn = replace(drawn, shortest_length=shortest_of({SHORTEST: 0.0}, SHORTEST))
     extra = json.dumps(json.loads(one.extra) | kept(drawn))
     return replace(one, extra=extra, run=replace(one.run, completed_requests=count))
 

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
         FEWEST_PROMPTS,
         OPEN_LOOP,
         Deployment,
+        asks_seldom,
         central_metrics,
         deployment_of,
         engine_of,
         measured_device,
         plan_of,
+        prompts_per_user,
         requests_running,
     )
     from evaluator.ledger.fitting.engine_fit import fit_engine, huber

@@ -103,7 +103,7 @@ class Deployment:
     @property
     def of_bursts(self) -> bool:
         """TTFT is that of prompts that came all at once."""
-        return self.prompts_per_user is not None and self.prompts_per_user < FEWEST_PROMPTS
+        return asks_seldom(self.prompts_per_user)
 
     @property
     def num_devices(self) -> int:
@@ -179,7 +179,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         output_length=max(1, round(output_length)),
         users=round(users),
         client=flags.client if said.shortest_length is None else Client(shortest=said.shortest_length),
-        prompts_per_user=_prompts_per_user(record),
+        prompts_per_user=prompts_per_user(record),
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
         decode_seats=flags.decode_seats if apart else None,
@@ -213,10 +213,14 @@ def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
     raise Unmatched(OPEN_LOOP if record.request_rate else "concurrency not stated")
 
 
-def _prompts_per_user(record: MeasurementRecord) -> int | None:
+def prompts_per_user(record: MeasurementRecord) -> int | None:
     if not record.concurrency or not record.run.completed_requests:
         return None
     return min(max(1, round(record.run.completed_requests / record.concurrency)), MOST_PROMPTS)
+
+
+def asks_seldom(prompts: int | None) -> bool:
+    return prompts is not None and prompts < FEWEST_PROMPTS
 
 
 def _replicas(record: MeasurementRecord) -> int:

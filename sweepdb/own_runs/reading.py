@@ -144,12 +144,14 @@ def together(records: Iterable[tuple[int, MeasurementRecord]], *, apart: bool) -
 
 
 def _setting_of(one: MeasurementRecord) -> object:
-    """Decides its stored row, and whether it may teach."""
+    """Decides its stored row, and whether and what it may teach."""
+    from evaluator.ledger import asks_seldom, prompts_per_user
+
     facts = (
         one.model, one.device, one.engine, one.engine_version, one.mode, one.precision, one.kv_precision,
         one.num_devices, one.input_length, one.output_length, one.concurrency, one.request_rate,
     )  # fmt: skip
-    run = (one.run.tags, one.run.accept_length, one.run.cached_share)
+    run = (one.run.tags, one.run.accept_length, one.run.cached_share, asks_seldom(prompts_per_user(one)))
     return (*facts, *run, one.prefill, one.decode, tuple(sorted(one.definitions.items())))
 
 

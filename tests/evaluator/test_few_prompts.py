@@ -56,6 +56,7 @@ def test_a_run_of_bursts_teaches_its_steps_alone():
     """Its TTFT of 4 s would make every other prediction of TTFT seven times as long. Prefill instances have a queue whose first
     round is reckoned with, so that their TTFT teaches."""
     assert set(point_or_reason(of_requests(640)).measured) == {"ttft_ms", "tpot_exclusive_ms"}
+    assert [point_or_reason(of_requests(64 * each)).of_bursts for each in (1, 4, 5, 10)] == [True, True, False, False]
     few = point_or_reason(of_requests(128))
     assert (dict(few.measured), few.of_bursts) == ({"tpot_exclusive_ms": 20.0}, True)
     assert point_or_reason(of_requests(128, metrics={"ttft_ms_mean": 4000.0})) == OF_BURSTS

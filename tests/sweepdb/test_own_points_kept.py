@@ -15,7 +15,7 @@ from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
-from store.records import MeasurementRecord, SideRecord
+from store.records import MeasurementRecord, RunRecord, SideRecord
 from store.writing import get_measurements
 from sweepdb.own_runs import reading
 from sweepdb.own_runs.kept_points import NAMES, KeptPoints, StatedModel
@@ -178,6 +178,17 @@ def numbered(records):
 def test_few_points_stay_as_they_are():
     some = [record(place, users=4, ttft=10.0, night=0) for place in range(MOST_APART)]
     assert [ran.runs for ran in together(numbered(some), apart=True)] == [1] * MOST_APART
+
+
+def test_runs_of_one_round_are_not_joined_with_those_of_users_who_come_back():
+    """Their TTFT is the wait of a crowd: the median of both would be nobody's."""
+    usual = [record(place, users=4, ttft=10.0, night=0) for place in range(3)]
+    crowds = [
+        replace(record(place, users=4, ttft=90.0, night=1), run=RunRecord(completed_requests=4))
+        for place in range(3, 6)
+    ]
+    joined = together(numbered([*usual, *crowds]), apart=False)
+    assert [(ran.record.metrics["ttft_ms"], ran.runs) for ran in joined] == [(10.0, 3), (90.0, 3)]
 
 
 def test_runs_of_a_setting_become_one_with_their_median_the_newest_setting_last():

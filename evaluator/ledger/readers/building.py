@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluator.inputs.engines.engine_numbers import CLIENT_RANGES
 from evaluator.ledger.point_keys import key_of_values
 from store.errors import InputError
 from store.loads import MeasuredRequests
@@ -54,7 +55,7 @@ def shortest_of(row: Mapping[str, Any], name: str) -> float | None:
     ratio = number(row, name)
     if ratio is not None and not 0.0 <= ratio <= 1.0:
         raise BadItem(f"{name}: {ratio:g} is no part of the longest length, 0 to 1")
-    return None if ratio is None else max(ratio, 0.01)
+    return None if ratio is None else max(ratio, CLIENT_RANGES["shortest"][0])
 
 
 AS_USUAL = Circumstances()
