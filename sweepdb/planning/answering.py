@@ -169,9 +169,21 @@ def stored_or_evaluated(
 ) -> tuple[str, int]:
     if built.arrivals is None and (known := stored_sweep(built.parts, parse_url(store))) is not None:
         return known, 0
+    on_notes(built.notes)
+    return evaluated_now(evaluated, built, store, jobs=jobs, progress=progress)
+
+
+def evaluated_now(
+    evaluated: SweepOptions,
+    built: BuiltRequest,
+    store: str | None,
+    *,
+    jobs: int,
+    progress: bool | Callable[[Progress], None],
+) -> tuple[str, int]:
+    """A sweep of its own, the newest, though all of its rows may be stored."""
     from sweepdb.evaluating.running import check_outcome, progress_of, run_request  # half a second of imports
 
-    on_notes(built.notes)
     report = run_request(evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
     if report.interrupted:  # what was stored is kept; the same call again goes on
         raise KeyboardInterrupt

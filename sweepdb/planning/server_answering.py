@@ -20,7 +20,7 @@ from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.launching import EAGER, cache_room, changed_flags, holding
 from sweepdb.launching.reading import FoundServer, changed_line
-from sweepdb.planning.answering import stored_or_evaluated
+from sweepdb.planning.answering import evaluated_now, stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
 from sweepdb.planning.labels import read_label, short_plan
 from sweepdb.planning.planning_options import plan_options, server_asked
@@ -74,6 +74,7 @@ def plan_server(
     own = [sweep if one is None else evaluating.sweep(one) for one in waiting]
     flags = [*evaluating.possible(_flags(stated, max(users)))]
     changes = [[others, *flags, *map(evaluating.sweep, those)] for those in crowded]
+    evaluating.leave_newest(stated)
     question = {**limits, "num_devices": _devices(stated, server), "reserved_memory_gb": reserve, "top": 1000}
     with open_session(store) as session:
         asking = _Asking(
@@ -120,6 +121,12 @@ class _Evaluating:
         )
         self.probes += count
         return sweep
+
+    def leave_newest(self, one: SweepOptions) -> None:
+        """A question without filters is about the newest sweep: about the server, not about the last of its changes."""
+        if self.probes:
+            built = build_request(one, None, self.store)
+            evaluated_now(one, built, self.store, jobs=self.jobs, progress=False)
 
     def possible(self, wanted: Iterable[SweepOptions]) -> Iterator[str]:
         for one in wanted:

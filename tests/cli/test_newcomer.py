@@ -776,6 +776,8 @@ def test_other_keys_and_tokens_a_step_are_tried_as_flags(server_answer):
     assert re.search(
         r"change [23]: vllm serve Qwen/Qwen3-8B -tp 1 --max-num-batched-tokens (4096|8192|16384)\n", told.out
     )
+    # Who asks next without naming anything means the server, not the change that was tried last.
+    assert "max-num-batched-tokens 2048 · BF16 · vllm" in sweepdb(["query", "best"], url).out
 
 
 @pytest.mark.parametrize(
