@@ -246,6 +246,7 @@ MIXTRAL = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_expert
         ({"vocab_size": None}, "vocab_size is missing"),
         ({"hidden_act": "relu2"}, "hidden_act 'relu2' is not covered"),
         ({"model_type": "perceiver"}, "model_type 'perceiver' is not covered"),
+        ({"model_type": "minimax_m2", "qk_norm_type": "per_token"}, "qk_norm_type 'per_token' is not covered"),
         ({"model_type": None}, "model_type is missing"),
     ],
 )

@@ -97,6 +97,12 @@ class ConfigReader:
             raise InputError(f"{self.where}: {name} must be a text, not {shortened(value)}")
         return value
 
+    def one_of(self, name: str, usual: str, *others: str) -> str:
+        said = self.word(name, usual)
+        if said not in {usual, *others}:
+            raise self.refuse(f"{name} {shortened(said)}")
+        return said
+
     def words(self, name: str) -> list[str]:
         return self._listed(name, str, "texts")
 
@@ -182,9 +188,7 @@ class ConfigReader:
 
     def require_gated(self) -> None:
         """Gated activations have three matrices."""
-        activation = self.word("hidden_act", "silu")
-        if activation not in _GATED_ACTIVATIONS:
-            raise self.refuse(f"hidden_act {shortened(activation)}")
+        self.one_of("hidden_act", "silu", *_GATED_ACTIVATIONS)
 
     def windowed_layers(self, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
         total = self.size("num_hidden_layers")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.architectures.deepseek import latent_queries
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.yaml_file import shortened
 
 
 def _glm4_moe(reader: ConfigReader) -> ModelSpec:
@@ -31,8 +30,7 @@ def _lite(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse("mlp_layer_types other than dense layers before those with experts")
     attention = latent_queries(reader)
     moe = reader.experts("n_routed_experts", shared=reader.count("n_shared_experts", 1), router_bias=True)
-    if (said := reader.word("topk_method", "noaux_tc")) != "noaux_tc":
-        raise reader.refuse(f"a router of kind {shortened(said)} (topk_method)")
+    reader.one_of("topk_method", "noaux_tc")
     layers = reader.first_dense_layers(attention, moe, first)
     return reader.model_spec(layers, mtp_layers=reader.count("num_nextn_predict_layers"))
 

@@ -23,8 +23,8 @@ def _minimax_m2(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse("attn_type_list with other than full attention")
     if reader.count("shared_intermediate_size"):
         raise reader.refuse("shared experts of minimax_m2 (shared_intermediate_size)")
-    norm = reader.word("qk_norm_type", "per_layer") if reader.flag("use_qk_norm", default=True) else "none"
-    attention = reader.grouped_queries(qk_norm=norm)
+    norm = reader.one_of("qk_norm_type", "per_layer", "per_head")
+    attention = reader.grouped_queries(qk_norm=norm if reader.flag("use_qk_norm", default=True) else "none")
     moe = reader.experts(
         "num_local_experts", width="intermediate_size", router_bias=reader.flag("use_routing_bias", default=True)
     )
@@ -36,8 +36,7 @@ def _minimax_m2(reader: ConfigReader) -> ModelSpec:
 
 def _minimax_m3(reader: ConfigReader) -> ModelSpec:
     """MiniMax-M3: blocks are chosen for each group of heads."""
-    if (said := reader.word("hidden_act", "swigluoai")) not in {"swigluoai", "silu"}:
-        raise reader.refuse(f"hidden_act {shortened(said)}")
+    reader.one_of("hidden_act", "swigluoai", "silu")
     reader.forbid("attention with a gate", "attention_output_gate")
     # Scales of gates and norms; modules that the published weights do not hold; widths said twice.
     reader.ignore(
@@ -69,8 +68,7 @@ def _blocks(reader: ConfigReader, full: GroupedQueryAttention) -> tuple[GroupedQ
     if not isinstance(said, Mapping):
         raise reader.refuse(f"sparse_attention_config {shortened(said)}")
     inner = ConfigReader(said, f"{reader.where}, sparse_attention_config")
-    if said and inner.word("sparse_score_type", "max") != "max":
-        raise reader.refuse("blocks scored by other than their largest key (sparse_score_type)")
+    inner.one_of("sparse_score_type", "max")
     size = inner.size("sparse_block_size", default=reader.size("index_block_size", default=128))
     chosen = inner.size("sparse_topk_blocks", default=reader.size("index_topk_blocks", default=16))
     heads = inner.size("sparse_num_index_heads", default=reader.size("index_n_heads", default=4))

@@ -48,8 +48,7 @@ def _phi3(reader: ConfigReader) -> ModelSpec:
 
 
 def _opt(reader: ConfigReader) -> ModelSpec:
-    if reader.word("activation_function", "relu") not in {"relu", "gelu"}:
-        raise reader.refuse(f"activation_function {reader.word('activation_function', '')[:80]!r}")
+    reader.one_of("activation_function", "relu", "gelu")
     if reader.value("word_embed_proj_dim", reader.value("hidden_size")) != reader.value("hidden_size"):
         raise reader.refuse("an embedding narrower than the hidden size (word_embed_proj_dim)")
     if not reader.flag("enable_bias", default=True) or not reader.flag("layer_norm_elementwise_affine", default=True):

@@ -7,7 +7,6 @@ from typing import Any
 
 from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.model import DenseMlp, GatedDeltaNet, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.yaml_file import shortened
 
 
 def _windowed_last(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp) -> list[LayerGroup]:
@@ -84,8 +83,7 @@ def _hybrid(reader: ConfigReader) -> ModelSpec:
     reader.require_gated()
     reader.require("full attention without a gate", "attn_output_gate")
     reader.forbid("drafts with an embedding of their own", "mtp_use_dedicated_embeddings")
-    if (kept := reader.word("mamba_ssm_dtype", "float32")) != "float32":
-        raise reader.refuse(f"linear states in {shortened(kept)} (mamba_ssm_dtype)")
+    reader.one_of("mamba_ssm_dtype", "float32")
     reader.ignore("output_gate_type")  # of the norm behind a delta net
     full = reader.grouped_queries(qk_norm="per_head", qkv_bias=reader.flag("attention_bias"), output_gate=True)
     reader.forbid("attention with biases", "attention_bias")

@@ -92,9 +92,7 @@ def _experts(reader: ConfigReader) -> MoeMlp:
 
 
 def _with_experts_in_fp4(reader: ConfigReader, spec: ModelSpec) -> ModelSpec:
-    said = reader.word("expert_dtype", "")
-    if said not in {"", "fp4", "fp8"}:
-        raise reader.refuse(f"experts in {shortened(said)} (expert_dtype)")
+    said = reader.one_of("expert_dtype", "", "fp4", "fp8")
     plain = said == "fp4" and spec.native_experts == spec.native_linear == "FP8_BLOCK"
     return replace(spec, native_experts="MXFP4") if plain else spec
 

@@ -42,8 +42,7 @@ def _gemma4(reader: ConfigReader) -> ModelSpec:
     reader.ignore(
         "final_logit_softcapping", "vocab_size_per_layer_input", "use_double_wide_mlp", "expert_intermediate_size"
     )
-    if reader.word("use_bidirectional_attention", "vision") != "vision":
-        raise reader.refuse("attention in both directions (use_bidirectional_attention)")
+    reader.one_of("use_bidirectional_attention", "vision")
     total = reader.size("num_hidden_layers")
     slides = reader.sliding_layers(total, 6)
     near = reader.grouped_queries(qk_norm="per_head", unscaled_norm="value")

@@ -13,8 +13,7 @@ from evaluator.inputs.yaml_file import shortened
 
 
 def _kimi_linear(reader: ConfigReader) -> ModelSpec:
-    if (said := reader.word("hidden_act", "silu")) not in {"silu", "situ"}:
-        raise reader.refuse(f"hidden_act {shortened(said)}")
+    reader.one_of("hidden_act", "silu", "situ")
     reader.forbid("latent attention with biases", "attention_bias")
     # Scales of the activation; which experts are chosen, not how many; heads of keys, which the latent has none of.
     reader.ignore(

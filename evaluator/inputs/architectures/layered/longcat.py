@@ -5,14 +5,12 @@ from __future__ import annotations
 from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.architectures.deepseek import latent_queries
 from evaluator.inputs.model import LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.yaml_file import shortened
 
 
 def _longcat_flash(reader: ConfigReader) -> ModelSpec:
     """A published layer is two of ours: experts read with the first MLP and are added after the second."""
-    for name, usual in (("attention_method", "MLA"), ("zero_expert_type", "identity")):
-        if (said := reader.word(name, usual)) != usual:
-            raise reader.refuse(f"{name} {shortened(said)}")
+    reader.one_of("attention_method", "MLA")
+    reader.one_of("zero_expert_type", "identity")
     reader.forbid("a router with biases", "router_bias")
     # Scales of compressed queries and keys.
     reader.ignore("mla_scale_q_lora", "mla_scale_kv_lora")

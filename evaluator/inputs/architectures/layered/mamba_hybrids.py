@@ -16,11 +16,9 @@ def _nemotron_h(reader: ConfigReader) -> ModelSpec:
         reader.forbid("nemotron_h with biases", name)
     if reader.count("sliding_window"):
         raise reader.refuse("nemotron_h with a window (sliding_window)")
-    if (kept := reader.word("mamba_ssm_cache_dtype", "float32")) != "float32":
-        raise reader.refuse(f"states in {shortened(kept)} (mamba_ssm_cache_dtype)")
-    for name, usual in (("mlp_hidden_act", "relu2"), ("mamba_hidden_act", "silu")):
-        if (said := reader.word(name, usual)) != usual:
-            raise reader.refuse(f"{name} {shortened(said)}")
+    reader.one_of("mamba_ssm_cache_dtype", "float32")
+    reader.one_of("mlp_hidden_act", "relu2")
+    reader.one_of("mamba_hidden_act", "silu")
     # Bounds of rates, what training scales, how a program runs it, and which of equal experts are chosen. The expansion
     # is heads by their size; positions are turned nowhere.
     reader.ignore(

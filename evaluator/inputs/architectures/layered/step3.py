@@ -56,8 +56,7 @@ def _require_usual(reader: ConfigReader) -> None:
     for name in ("use_moe", "use_head_wise_attn_gate", "use_qk_norm"):
         if not reader.flag(name, default=True):
             raise reader.refuse(f"step3 without {name}")
-    if (said := reader.word("att_impl_type", "GQA")) != "GQA":
-        raise reader.refuse(f"attention of kind {shortened(said)} (att_impl_type)")
+    reader.one_of("att_impl_type", "GQA")
     if reader.size("moe_every_n_layer", default=1) != 1 or reader.flag("sink"):
         raise reader.refuse("experts in every so many layers, or sinks (moe_every_n_layer, sink)")
     if not all(reader.numbers("use_rope_layers")):

@@ -51,11 +51,6 @@ def head_size(reader: ConfigReader, hidden: int, heads: int) -> int:
     return hidden // heads
 
 
-def require_ungated(reader: ConfigReader, name: str, *, default: str, allowed: tuple[str, ...]) -> None:
-    if (said := reader.word(name, default)) not in allowed:
-        raise reader.refuse(f"{name} {shortened(said)} of an image encoder")
-
-
 def checked(value: Any, wanted: object, reader: ConfigReader, what: str) -> None:  # noqa: ANN401  of a config
     if value != wanted:
         raise reader.refuse(f"an image encoder with {what} {shortened(value)}")

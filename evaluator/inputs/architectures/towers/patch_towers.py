@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader
-from evaluator.inputs.architectures.towers import checked, head_size, require_ungated
+from evaluator.inputs.architectures.towers import head_size
 from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
 from store.errors import InputError
 
@@ -17,7 +17,7 @@ DEEP = {"qwen3_vl", "qwen3_vl_moe"}  # whose language part reads inner states
 def _qwen3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
     """Patches of two frames. In Qwen3-VL the first language layers read inner states, too."""
     hidden, heads = reader.size("hidden_size"), reader.size("num_heads")
-    require_ungated(reader, "hidden_act", default="gelu_pytorch_tanh", allowed=("gelu_pytorch_tanh", "gelu", "silu"))
+    reader.one_of("hidden_act", "gelu_pytorch_tanh", "gelu", "silu")
     merged = reader.size("spatial_merge_size", default=2) ** 2
     out = reader.size("out_hidden_size", default=text_width)
     patch, frames = reader.size("patch_size", default=16), reader.size("temporal_patch_size", default=2)
@@ -58,9 +58,9 @@ def _moonvit(reader: ConfigReader, config: Config, text_width: int) -> VisionTow
     merge = reader.numbers("merge_kernel_size") or [2, 2]
     if len(merge) != 2 or merge[0] != merge[1]:
         raise reader.refuse("image tokens that are no squares (merge_kernel_size)")
-    checked(reader.word("mm_projector_type", "patchmerger"), "patchmerger", reader, "mm_projector_type")
-    checked(reader.word("merge_type", "sd2_tpool"), "sd2_tpool", reader, "merge_type")
-    checked(reader.word("pos_emb_type", "divided_fixed"), "divided_fixed", reader, "pos_emb_type")
+    reader.one_of("mm_projector_type", "patchmerger")
+    reader.one_of("merge_type", "sd2_tpool")
+    reader.one_of("pos_emb_type", "divided_fixed")
     # Frames of videos; the norm's epsilon; activations of one cost.
     reader.ignore(
         "init_pos_emb_time", "pos_emb_time", "video_attn_type", "projector_ln_eps", "projector_hidden_act",
@@ -93,8 +93,8 @@ MINIMAX_PIXELS = (4 * 28 * 28, 451_584)  # size of the image processor
 def _minimax_m3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
     """Patches of two frames, each projected, then joined by four."""
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
-    require_ungated(reader, "hidden_act", default="gelu", allowed=("gelu",))
-    checked(reader.word("position_embedding_type", "rope"), "rope", reader, "position_embedding_type")
+    reader.one_of("hidden_act", "gelu")
+    reader.one_of("position_embedding_type", "rope")
     # Width of what is projected to, said again; tables of a text model; frames of videos; sizes of pinpoints.
     reader.ignore(
         "projection_dim", "rope_mode", "layer_norm_eps", "initializer_factor", "vocab_size",
@@ -104,8 +104,7 @@ def _minimax_m3(reader: ConfigReader, config: Config, text_width: int) -> Vision
     if not isinstance(said, Mapping):
         raise InputError(f"{reader.where}: img_token_compression_config must be a mapping")
     inner = ConfigReader(said, reader.where)
-    method = inner.word("image_token_compression_method", "patch_merge")
-    checked(method, "patch_merge", reader, "image_token_compression_method")
+    inner.one_of("image_token_compression_method", "patch_merge")
     merged = inner.size("spatial_merge_size", default=reader.size("spatial_merge_size", default=2)) ** 2
     frames = inner.size("temporal_patch_size", default=reader.size("temporal_patch_size", default=2))
     between = config.get("projector_hidden_size", 6144)

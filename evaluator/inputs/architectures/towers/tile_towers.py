@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader
-from evaluator.inputs.architectures.towers import checked, head_size, require_ungated
+from evaluator.inputs.architectures.towers import checked, head_size
 from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
 from store.errors import InputError
 
 
 def _gemma3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
-    require_ungated(reader, "hidden_act", default="gelu_pytorch_tanh", allowed=("gelu_pytorch_tanh", "gelu"))
+    reader.one_of("hidden_act", "gelu_pytorch_tanh", "gelu")
     patch, side = reader.size("patch_size"), reader.size("image_size")
     checked(reader.flag("vision_use_head"), False, reader, "a head of its own (vision_use_head)")
     reader.ignore("layer_norm_eps", "projection_dim")
@@ -48,7 +48,7 @@ def _gemma3(reader: ConfigReader, config: Config, text_width: int) -> VisionTowe
 
 def _gemma4(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
-    require_ungated(reader, "hidden_activation", default="gelu_pytorch_tanh", allowed=("gelu_pytorch_tanh", "gelu"))
+    reader.one_of("hidden_activation", "gelu_pytorch_tanh", "gelu")
     head_dim = reader.size("head_dim", default=head_size(reader, hidden, heads))
     checked(reader.size("num_key_value_heads"), heads, reader, "num_key_value_heads")
     checked(reader.flag("attention_bias"), False, reader, "attention_bias")
@@ -92,7 +92,7 @@ MOST_TILES = 16  # of an image: max_patches of preprocessor_config.json
 def _llama4(reader: ConfigReader, _: Config, text_width: int) -> VisionTower:
     """Tiles with a class patch each; four patches are joined."""
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
-    require_ungated(reader, "hidden_act", default="gelu", allowed=("gelu",))
+    reader.one_of("hidden_act", "gelu")
     ratio = reader.share("pixel_shuffle_ratio", 0.5)
     joined = round(1 / ratio**2)
     inner, width = reader.size("intermediate_size"), reader.size("projector_input_dim", default=4096)
@@ -101,7 +101,7 @@ def _llama4(reader: ConfigReader, _: Config, text_width: int) -> VisionTower:
         raise InputError(f"{reader.where}: {joined} joined patches of {hidden} are not what the projector reads")
     checked(reader.size("vision_output_dim", default=7680), out, reader, "vision_output_dim")
     checked(reader.flag("multi_modal_projector_bias"), False, reader, "multi_modal_projector_bias")
-    checked(reader.word("vision_feature_select_strategy", "default"), "default", reader, "a selection of features")
+    reader.one_of("vision_feature_select_strategy", "default")
     reader.ignore("norm_eps", "projector_dropout", "vision_feature_layer")
     patch, side = reader.size("patch_size", default=14), reader.size("image_size", default=448)
     patches = (side // patch) ** 2
@@ -141,7 +141,7 @@ def _step(reader: ConfigReader, outer: Config, text_width: int) -> VisionTower:
     ratio = reader.value("mlp_ratio", _RATIO)
     if not isinstance(ratio, int | float) or isinstance(ratio, bool) or ratio <= 0:
         raise InputError(f"{reader.where}: mlp_ratio must be a number above 0, not {ratio!r}")
-    require_ungated(reader, "hidden_act", default="quick_gelu", allowed=("quick_gelu",))
+    reader.one_of("hidden_act", "quick_gelu")
     for name, wanted in (("use_cls_token", False), ("use_ln_post", False), ("use_ln_pre", True),
                          ("use_abs_posemb", True), ("use_rope2d", True)):  # fmt: skip
         checked(reader.value(name, wanted), wanted, reader, name)
