@@ -152,9 +152,9 @@ def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[Eng
 
     Closed loops with both latencies if there are any, else every figure that we predict, under the usual client of
     that version."""
-    # What an estimate of the memory decides says little of the host.
+    # What an estimate of the memory decides, or kernels of no table, say little of the host.
     host = _host(engine)
-    matched = [one for one in _matched(records) if _host(one[1].engine) == host and not one[1].saturated]
+    matched = [one for one in _matched(records) if _host(one[1].engine) == host and _tells(one[1])]
     means = {f"{name}_mean" for name in LATENCIES}
     both = [one for one in matched if one[1].mode == "aggregated" and means <= set(one[0].metrics)]
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
@@ -173,6 +173,10 @@ def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[Eng
         for version in versions
         for point in fit_points([one for one in wanted if one[0].engine == version], unfitted_engine(version))
     ]
+
+
+def _tells(deployment: Deployment) -> bool:
+    return not deployment.saturated and not deployment.other_kernels
 
 
 def _host(engine: str | None) -> str | None:
