@@ -52,6 +52,7 @@ from evaluator.ledger import (
 from store.errors import InputError
 from store.records import MeasurementRecord
 
+FEW_USERS = 16  # that hardly wait for each other: their first tokens tell what a request takes by itself
 HANDOVERS = tuple(float(value) for value in range(0, 301, 10))  # milliseconds
 LEAST_PAIRS = 3  # of device and model: without any one of them two are left
 FIRST_TOKEN = "ttft_ms"  # noqa: S105  a column
@@ -78,8 +79,10 @@ def metrics_of(deployment: Deployment) -> frozenset[str]:
 
 
 def handover_points(records: Iterable[MeasurementRecord], engine: str) -> list[HandoverPoint]:
-    """Disaggregated points, with their source's client and max-num-seqs."""
-    found = [one for one in _apart(records) if one[1].engine == engine]
+    """Disaggregated points of few users, with their source's client and max-num-seqs.
+
+    More users wait for each other's prompts and for seats."""
+    found = [one for one in _apart(records) if one[1].engine == engine and one[1].users <= FEW_USERS]
     if len({deployment.pair for _, deployment in found}) < LEAST_PAIRS:
         return []
     asked = [asked_of(deployment, "known", engine=unfitted_engine(engine)) for _, deployment in found]
@@ -133,7 +136,7 @@ def _errors(record: MeasurementRecord, deployment: Deployment, asked: Asked, pro
 
 
 # A request's own time is read off requests that hardly wait for each other's prompts, and whose own prompt is short.
-OWN_TIME, FEW_USERS, SHORT_PROMPT = "request_ms", 16, 1024
+OWN_TIME, SHORT_PROMPT = "request_ms", 1024
 POINTS_A_PAIR = 60  # that a pair counts for at most, however often it was measured
 LEAST_POINTS = 8
 HEAD = "# Numbers under `profile` and `held_out` are written by python -m tools.engines, which keeps the rest.\n"
@@ -152,9 +155,9 @@ def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[Eng
 
     Closed loops with both latencies if there are any, else every figure that we predict, under the usual client of
     that version."""
-    # What an estimate of the memory decides says little of the host.
+    # What an estimate of the memory decides, or kernels of no table, say little of the host.
     host = _host(engine)
-    matched = [one for one in _matched(records) if _host(one[1].engine) == host and not one[1].saturated]
+    matched = [one for one in _matched(records) if _host(one[1].engine) == host and _tells(one[1])]
     means = {f"{name}_mean" for name in LATENCIES}
     both = [one for one in matched if one[1].mode == "aggregated" and means <= set(one[0].metrics)]
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
@@ -173,6 +176,10 @@ def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[Eng
         for version in versions
         for point in fit_points([one for one in wanted if one[0].engine == version], unfitted_engine(version))
     ]
+
+
+def _tells(deployment: Deployment) -> bool:
+    return not deployment.saturated and not deployment.other_kernels
 
 
 def _host(engine: str | None) -> str | None:

@@ -20,7 +20,7 @@ from evaluator.inputs.plan_search import illegality
 from evaluator.ledger.limits import impossible, saturated_users
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers.building import circumstances_of
-from evaluator.ledger.recipes import Served, flags_of, has_recipe
+from evaluator.ledger.recipes import Served, flags_of, has_recipe, replicates_attention
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
@@ -87,6 +87,7 @@ class Deployment:
     token_budget: int | None = None  # a launch flag; None is the engine's own
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     decode_seats: int | None = None  # a launch flag of instances that decode alone: requests of a replica at once
+    other_kernels: bool = False  # a launch with kernels that no shipped table has
     saturated: bool = False  # users are as many as the memory is estimated to hold
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
@@ -146,7 +147,8 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         )
     apart = record.mode == "disaggregated"
     decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
-    plan = plan_of(model, _replicated(decode) if said.attention_replicas else decode)
+    replicated = said.attention_replicas or replicates_attention(said.point_id)
+    plan = plan_of(model, _replicated(decode) if replicated else decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (_replicas(record), 0, None)
     users = 1.0 if said.saturated else _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
@@ -182,6 +184,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         prompts_per_user=prompts_per_user(record),
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
+        other_kernels=flags.other_kernels,
         decode_seats=flags.decode_seats if apart else None,
         saturated=said.saturated,
         batched=said.static_batch,

@@ -38,23 +38,32 @@ class Flags:
     client: Client | None = None
     token_budget: int | None = None
     narrow_keys: bool = False  # keys and values in eight bits
+    other_kernels: bool = False  # than those of the shipped tables
     wait_steps: int = 0  # decode steps that a prompt waits for others to join it
     decode_seats: int | None = None  # requests that a replica of a decode instance takes, where sides are apart
+
+
+_SETTINGS = ("shortest", "poll_steps", "wait_steps", "narrow_keys", "other_kernels")
 
 
 def has_recipe(point_id: str) -> bool:
     return re.match(_recipes()["point_ids"], point_id) is not None
 
 
+def replicates_attention(point_id: str) -> bool:
+    return re.search(_recipes()["attention_replicas"], point_id) is not None
+
+
 def flags_of(served: Served) -> Flags:
     if not has_recipe(served.point_id):
         return _generated(served)
-    found = {name: _setting(name, served) for name in ("shortest", "poll_steps", "wait_steps", "narrow_keys")}
+    found = {name: _setting(name, served) for name in _SETTINGS}
     budget, seats = _setting("token_budget", served), _setting("decode_seats", served)
     return Flags(
         client=Client(shortest=found["shortest"] or 1.0, poll_steps=int(found["poll_steps"] or 1)),
         token_budget=None if budget is None else int(budget),
         narrow_keys=bool(found["narrow_keys"]),
+        other_kernels=bool(found["other_kernels"]),
         wait_steps=int(found["wait_steps"] or 0),
         decode_seats=None if seats is None else int(seats),
     )

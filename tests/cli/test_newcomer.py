@@ -458,7 +458,7 @@ def llama(tmp_path_factory):
 def test_405b_on_two_nodes_is_served_in_fp8_by_a_server_a_node(llama):
     """405.9e9 weights in FP8 are 410 GB: a node of 8 x 80 GiB has 601 GB beside the reserve, so that TP8 fits each.
 
-    Twice TP8 stays inside NVLink; users.md measured 28 users, 7.5 x the rate of the best in BF16."""
+    Twice TP8 stays inside NVLink. 30 users, where prompts 6 % longer (vLLM's factor 1.36, now 1.28) left room for 28."""
     done = llama[1]
     assert done.code == 0
     first = columns_of(done)[0]
@@ -466,14 +466,14 @@ def test_405b_on_two_nodes_is_served_in_fp8_by_a_server_a_node(llama):
     assert first["basis"] == "measured near"
     assert 20 <= float(first["concurrency"]) <= 36
     said = " ".join(done.out.split())
-    assert "2 x TP8 in FP8, carries most: 28 users" in said
+    assert "2 x TP8 in FP8, carries most: 30 users" in said
 
 
 def test_the_answer_for_405b_says_what_the_smaller_format_saves_and_why(llama):
     """BF16: 405.9e9 x 2 bytes = 812 GB, more than the 601 GB of a node. TP16 waits for the network at every layer."""
     rows, said = columns_of(llama[1]), " ".join(llama[1].out.split())
     assert {row["quantization"] for row in rows} == {"FP8", "BF16"}
-    assert re.search(r"FP8 \(nvidia/Llama-3\.1-405B-Instruct-FP8\) carries 28 users, \d+\.\d x as many", said)
+    assert re.search(r"FP8 \(nvidia/Llama-3\.1-405B-Instruct-FP8\) carries 30 users, \d+\.\d x as many", said)
     assert "BF16 weights are 812 GB and need two nodes of 8 h100_sxm" in said
     wide = next(row for row in rows if row["quantization"] == "BF16")
     if "PP" in wide["deployment"]:

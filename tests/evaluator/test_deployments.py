@@ -163,6 +163,29 @@ def test_rows_with_sizes_recorded_twice():
     assert all((side.tp * side.dp, side.ep) == (int(found[1]), int(found[2])) for found, side in named)
 
 
+@pytest.mark.parametrize(
+    ("configuration", "plan"),
+    [
+        # Both are recorded as tp 2 with two replicas and experts on four: pull request 1107 lets one replicate attention.
+        ("fp4_agg_1024x1024_c2048_cfg727", Plan(tp=1, dp=2, ep=2)),
+        ("fp4_agg_1024x1024_c256_cfg726", Plan(tp=2, dp=1, ep=2)),
+        # Its script for eight bits does not read the flag.
+        ("fp8_agg_1024x1024_c1024_cfg827", Plan(tp=2, dp=1, ep=2)),
+    ],
+)
+def test_a_configuration_that_replicates_attention_is_known_by_its_number(configuration, plan):
+    found = deployment_of(
+        record(
+            model="MiniMaxAI/MiniMax-M2.5",
+            device="B300",
+            precision=configuration[:3],
+            decode=SideRecord(tp=2, dp=2, ep=4, moe_tp=1),
+            said=Circumstances(point_id=f"minimaxm2_5_b300_vllm_{configuration}"),
+        )
+    )
+    assert found.plan == plan
+
+
 def test_only_the_source_that_wrote_sizes_twice_is_repaired():
     side = SideRecord(tp=4, dp=4, ep=16, moe_tp=1)
     mine = record(model="MiniMaxAI/MiniMax-M2.5", decode=side)
@@ -330,7 +353,7 @@ def served(**changes: object) -> Served:
         ),
         (
             {"engine": "vllm", "model": "openai/gpt-oss-120b", "device": "h100_sxm"},
-            Flags(client=Client(shortest=0.8), token_budget=8192),
+            Flags(client=Client(shortest=0.8), token_budget=8192, other_kernels=True),
         ),
         (
             {"engine": "vllm", "model": "MiniMaxAI/MiniMax-M2.5", "device": "b300_sxm", "input_length": 8192.0},
