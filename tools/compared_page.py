@@ -31,6 +31,7 @@ how much of it is covered. Errors are |predicted - measured| / measured in perce
 bias is the median signed error.
 """
 _FROM_ONE = "lengths uniform from 1 to twice the mean"  # of a client, in points.csv
+_BATCH = "offline batch"
 _SHOWN = ("tpot", "ttft", "output_tokens_per_s")
 _STATED = {"tpot": "tpot_exclusive_ms", "ttft": "ttft_ms", "output_tokens_per_s": "output_tokens_per_s"}
 _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
@@ -134,9 +135,10 @@ def _as_sent(others: Path) -> Sequence[MeasurementRecord]:
 
 def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
     count = int(told.get("num_prompts") or 0) or None
-    drawn = circumstances_of(one)
-    if _FROM_ONE in told.get("plan_note", ""):
+    note, drawn = told.get("plan_note", ""), circumstances_of(one)
+    if _FROM_ONE in note:
         drawn = replace(drawn, shortest_length=shortest_of({SHORTEST: 0.0}, SHORTEST))
+    drawn = replace(drawn, static_batch=_BATCH in note)
     extra = json.dumps(json.loads(one.extra) | kept(drawn))
     return replace(one, extra=extra, run=replace(one.run, completed_requests=count))
 

@@ -212,7 +212,7 @@ def compare(
         comparison
         for knowledge in KNOWLEDGE
         for record, deployment in points
-        for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes)
+        for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes, captured)
     )
     covered = {one.record_key for one in comparisons}
     for record, _ in points:
@@ -263,14 +263,15 @@ def _coverage(chosen: Usable, covered: set[str]) -> float | None:
     return sum(key in covered for key in wanted) / len(wanted) if wanted else None
 
 
-def _comparisons(
+def _comparisons(  # noqa: PLR0917  one of each
     record: MeasurementRecord,
     deployment: Deployment,
     knowledge: Knowledge,
     asked: Asked,
     probes: Mapping[Scenario, Evaluated],
+    captured: LookUp | None,
 ) -> Iterable[Comparison]:
-    found = predicted(deployment, knowledge, asked, probes)
+    found = predicted(deployment, knowledge, asked, probes, captured)
     for bare, measured in sorted(central_metrics(record.metrics).items()):
         if bare not in found:
             continue
