@@ -13,12 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from evaluator.ledger import KNOWLEDGE, Exclusion, Figures, circumstances_of, read_measurements
+from evaluator.ledger import KNOWLEDGE, Exclusion, Figures, circumstances_of, figures, read_measurements, usable
 from evaluator.ledger.readers.building import SHORTEST, kept, shortest_of
 from queries.errors import ENGINE, OTHERS, SPREADS, Spread
 from queries.errors.spreads import read_spreads
+from store.location import parse_url
+from store.migrating import create_if_missing
 from store.records import MeasurementRecord
+from sweepdb.measuring.open_loops import AtRate, compared_at_rates
 from sweepdb.measuring.validating import Validation, compare
 
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
@@ -38,8 +42,8 @@ _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
 _CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
 
 
-def page(laboratory: Validation, others: Validation) -> str:
-    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others), *_published()])
+def page(laboratory: Validation, others: Validation, at_rates: Sequence[AtRate]) -> str:
+    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others, at_rates), *_published()])
 
 
 def _beside_peer(found: Validation) -> Iterator[str]:
@@ -59,7 +63,7 @@ def _beside_peer(found: Validation) -> Iterator[str]:
     yield ""
 
 
-def _of_others(found: Validation) -> Iterator[str]:
+def _of_others(found: Validation, at_rates: Sequence[AtRate]) -> Iterator[str]:
     points = {one.record_key for one in found.of("asked")}
     taken = [one for one in found.excluded if not one.repaired]
     yield "## Ours on servers of people whom we do not know\n"
@@ -67,6 +71,7 @@ def _of_others(found: Validation) -> Iterator[str]:
     yield "  The devices MI300X and Ascend 910B were fitted to some."
     yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
     yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
+    yield f"* {_played(at_rates)}"
     yield "* No other program's prediction of these rows is published."
     yield "* Asked as they were: with the run's number of requests, and from where its client drew lengths, where a"
     yield "  source says so. Many sent one round of prompts, all at once.\n"
@@ -102,6 +107,16 @@ def with_stated(text: str, found: Validation) -> str:
 
 def _of_engines(one: Spread) -> bool:
     return (one.servers, one.convention, one.serving_model) == (OTHERS, "physical", ENGINE)
+
+
+def _played(at_rates: Sequence[AtRate]) -> str:
+    said = []
+    for metric in ("tpot", "ttft"):
+        one = figures(point.error for point in at_rates if point.metric == metric)
+        if one is not None:
+            said.append(f"{_CALLED[metric]} {one.median_ape:.0f}/{one.mean_ape:.0f} % (bias {one.bias:+.0f})")
+    rows = len({point.point for point in at_rates})
+    return f"Where a rate is stated, `sweepdb validate` simulates it: {', '.join(said)} of {rows} rows."
 
 
 def _taken(excluded: Iterable[Exclusion]) -> str:
@@ -145,8 +160,14 @@ def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
 
 def main(arguments: Sequence[str]) -> None:
     laboratory, others, target, *beside = map(Path, arguments)
-    found = compare(_as_sent(others))
-    target.write_text(page(compare(read_measurements(laboratory).records), found).rstrip() + "\n", encoding="utf-8")
+    sent = _as_sent(others)
+    found = compare(sent)
+    with TemporaryDirectory() as folder:
+        location = parse_url(f"sqlite:///{folder}/store.sqlite")
+        create_if_missing(location)
+        at_rates, _ = compared_at_rates(usable(sent).records, location, ())
+    text = page(compare(read_measurements(laboratory).records), found, at_rates)
+    target.write_text(text.rstrip() + "\n", encoding="utf-8")
     for one in beside:
         one.write_text(with_stated(one.read_text(encoding="utf-8"), found), encoding="utf-8")
 
