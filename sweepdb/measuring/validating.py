@@ -12,6 +12,7 @@ from evaluator.evaluate import unsupported
 from evaluator.inputs import EngineProfile
 from evaluator.ledger import (
     KNOWLEDGE,
+    LARGEST_TTFT_SHARE,
     Asked,
     Comparison,
     Deployment,
@@ -193,12 +194,13 @@ def compare(
     on_progress: Progress = lambda _done, _all: None,
     evaluate: Evaluate = evaluated_or_why,
     mine: Callable[[str], bool] | None = None,
+    most_ttft: float = LARGEST_TTFT_SHARE,
 ) -> Validation:
     """By rules of evaluator.ledger.scoring, as asked and as known.
 
     Fitted pairs are predicted by the fit without them; `engine` replaces profiles. `captured` looks operators up,
     `evaluate` says where, `mine` which points; rules see all."""
-    chosen = usable(records)
+    chosen = usable(records, most_ttft=most_ttft)
     if mine is not None:
         chosen = replace(chosen, records=tuple(record for record in chosen.records if mine(record.key)))
     points, unmatched, repairs = _matched(chosen.records)
