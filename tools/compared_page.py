@@ -9,16 +9,21 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from evaluator.ledger import KNOWLEDGE, Exclusion, Figures, circumstances_of, read_measurements
+from evaluator.ledger import Exclusion, Figures, circumstances_of, figures, read_measurements, usable
 from evaluator.ledger.readers.building import SHORTEST, kept, shortest_of
 from queries.errors import ENGINE, OTHERS, SPREADS, Spread
 from queries.errors.spreads import read_spreads
+from store.location import parse_url
+from store.migrating import create_if_missing
 from store.records import MeasurementRecord
+from sweepdb.measuring.open_loops import compared_at_rates
 from sweepdb.measuring.validating import Validation, compare
 
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
@@ -31,14 +36,17 @@ how much of it is covered. Errors are |predicted - measured| / measured in perce
 bias is the median signed error.
 """
 _FROM_ONE = "lengths uniform from 1 to twice the mean"  # of a client, in points.csv
+_BATCH = "offline batch"
+_SCALES = "fp8 scales in checkpoint"  # every linear is in eight bits; no command asks for such keys
 _SHOWN = ("tpot", "ttft", "output_tokens_per_s")
 _STATED = {"tpot": "tpot_exclusive_ms", "ttft": "ttft_ms", "output_tokens_per_s": "output_tokens_per_s"}
 _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
 _CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
 
 
-def page(laboratory: Validation, others: Validation) -> str:
-    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others), *_published()])
+def page(laboratory: Validation, others: Validation, sent: Validation, left_out: Sequence[str]) -> str:
+    """`others` are as typed, `sent` as they were, `left_out` sentences on rows that rules take out."""
+    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others, sent, left_out), *_published()])
 
 
 def _beside_peer(found: Validation) -> Iterator[str]:
@@ -58,7 +66,7 @@ def _beside_peer(found: Validation) -> Iterator[str]:
     yield ""
 
 
-def _of_others(found: Validation) -> Iterator[str]:
+def _of_others(found: Validation, sent: Validation, left_out: Sequence[str]) -> Iterator[str]:
     points = {one.record_key for one in found.of("asked")}
     taken = [one for one in found.excluded if not one.repaired]
     yield "## Ours on servers of people whom we do not know\n"
@@ -66,12 +74,13 @@ def _of_others(found: Validation) -> Iterator[str]:
     yield "  The devices MI300X and Ascend 910B were fitted to some."
     yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
     yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
+    yield from (f"* {one}" for one in left_out)
     yield "* No other program's prediction of these rows is published."
-    yield "* Asked as they were: with the run's number of requests, and from where its client drew lengths, where a"
-    yield "  source says so. Many sent one round of prompts, all at once.\n"
+    yield "* Asked as they were: with the run's number of requests, from where its client drew lengths, and the format"
+    yield "  of keys, where a source says so. Many sent one round of prompts, all at once.\n"
     yield "| metric | rows | ours | bias | asked as they were | bias |\n|---|---|---|---|---|---|"
     for metric in _SHOWN:
-        ours, known = (found.figures_of(metric, knowledge) for knowledge in KNOWLEDGE)
+        ours, known = found.figures_of(metric), sent.figures_of(metric, "known")
         if ours is not None and known is not None:
             yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} | {_said(known)} |"
     yield ""
@@ -101,6 +110,32 @@ def with_stated(text: str, found: Validation) -> str:
 
 def _of_engines(one: Spread) -> bool:
     return (one.servers, one.convention, one.serving_model) == (OTHERS, "physical", ENGINE)
+
+
+def _at_rates(records: Sequence[MeasurementRecord]) -> str:
+    with TemporaryDirectory() as folder:
+        location = parse_url(f"sqlite:///{folder}/store.sqlite")
+        create_if_missing(location)
+        found, _ = compared_at_rates(usable(records).records, location, ())
+    rows, said = len({one.point for one in found}), _briefly((one.metric, one.error) for one in found)
+    return f"Where a rate is stated, `sweepdb validate` simulates it: {said} of {rows} rows."
+
+
+def _waiting(records: Sequence[MeasurementRecord], counted: Validation) -> str:
+    """Of rows that wait for most of their time, but those that a source states of two devices."""
+    stated = Counter(tuple(sorted(one.metrics.items())) for one in records)
+    once = [one for one in records if stated[tuple(sorted(one.metrics.items()))] == 1]
+    found = compare([one for one in once if one.key not in counted.points], most_ttft=1.0).of("known")
+    rows, said = len({one.record_key for one in found}), _briefly((one.metric, one.error) for one in found)
+    return f"Of those that wait for most of their time {rows} are stated of one device alone. As they were: {said}."
+
+
+def _briefly(errors: Iterable[tuple[str, float]]) -> str:
+    by_metric: dict[str, list[float]] = {metric: [] for metric in _SHOWN}
+    for metric, error in errors:
+        by_metric[metric].append(error)
+    found = [(_CALLED[metric], figures(some)) for metric, some in by_metric.items()]
+    return ", ".join(f"{name} {one.median_ape:.0f}/{one.mean_ape:.0f} %" for name, one in found if one)
 
 
 def _taken(excluded: Iterable[Exclusion]) -> str:
@@ -134,17 +169,23 @@ def _as_sent(others: Path) -> Sequence[MeasurementRecord]:
 
 def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
     count = int(told.get("num_prompts") or 0) or None
-    drawn = circumstances_of(one)
-    if _FROM_ONE in told.get("plan_note", ""):
+    note, drawn = told.get("plan_note", ""), circumstances_of(one)
+    if _FROM_ONE in note:
         drawn = replace(drawn, shortest_length=shortest_of({SHORTEST: 0.0}, SHORTEST))
+    drawn = replace(drawn, static_batch=_BATCH in note)
+    if told.get("kv") == _SCALES:
+        one, drawn = replace(one, kv_precision=None), replace(drawn, linear_format=one.precision)
     extra = json.dumps(json.loads(one.extra) | kept(drawn))
     return replace(one, extra=extra, run=replace(one.run, completed_requests=count))
 
 
 def main(arguments: Sequence[str]) -> None:
     laboratory, others, target, *beside = map(Path, arguments)
-    found = compare(_as_sent(others))
-    target.write_text(page(compare(read_measurements(laboratory).records), found).rstrip() + "\n", encoding="utf-8")
+    records, sent = read_measurements(others).records, _as_sent(others)
+    found, known = compare(records), compare(sent)
+    left_out = [_waiting(sent, known), _at_rates(sent)]
+    text = page(compare(read_measurements(laboratory).records), found, known, left_out)
+    target.write_text(text.rstrip() + "\n", encoding="utf-8")
     for one in beside:
         one.write_text(with_stated(one.read_text(encoding="utf-8"), found), encoding="utf-8")
 

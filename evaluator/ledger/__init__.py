@@ -70,7 +70,16 @@ if TYPE_CHECKING:
         replayed_scenario,
     )
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, mean_output_of, scenario_of
-    from evaluator.ledger.scoring import Comparison, Exclusion, Figures, Usable, figures, plan_label, usable
+    from evaluator.ledger.scoring import (
+        LARGEST_TTFT_SHARE,
+        Comparison,
+        Exclusion,
+        Figures,
+        Usable,
+        figures,
+        plan_label,
+        usable,
+    )
     from evaluator.ledger.sides import Probe, Sides, Values, prefill_side_of, values_of_sides
     from evaluator.ledger.steps import level_steps
     from evaluator.ledger.writers.carrying_facts import point_of_prediction, rows_of_kind

@@ -122,6 +122,7 @@ def _rate(device: DeviceProfile, name: str) -> float:
 MEMORY_SHARE = 0.9
 LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
 HALF_BYTES = 2.0
+WHOLE_PROMPTS = "vllm_v0"  # takes prompts in one piece
 
 
 def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precision, plan: Plan, tokens: float) -> int:
@@ -132,26 +133,55 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
     return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, _held(model, precision, plan, free, tokens)))
 
 
-def seats_in_memory(deployment: Deployment) -> int | None:
+def seats_in_memory(deployment: Deployment, *, whole: bool = False) -> int | None:
     """A replica's requests that memory holds, where more are asked; None: all.
 
-    One counts at its mean length, since engines admit while blocks are left; those of a batch at their last. None also
-    where weights do not fit, and for TensorRT-LLM, whose checkpoints bring narrow keys that rows do not state."""
+    One counts at its mean length, since engines admit while blocks are left; `whole`, as in a batch, at its last. None
+    also where weights do not fit, and for TensorRT-LLM, whose checkpoints bring narrow keys that rows do not state."""
     if (deployment.engine or "").startswith("trtllm"):
         return None
     model, precision, plan = deployment.model, deployment.precision, deployment.plan
     memory, weights = deployment.device.memory_bytes, _weight_bytes(model, precision, plan)
     vllm = (deployment.engine or "vllm").startswith("vllm")
     free = MEMORY_SHARE * memory - weights if vllm else MEMORY_SHARE * (memory - weights)
-    grown = deployment.output_length * (1.0 if deployment.batched else 0.5)
+    if deployment.engine == WHOLE_PROMPTS:
+        free -= _tried_bytes(model, precision, plan, free)
+    grown = deployment.output_length * (1.0 if whole else 0.5)
     held = _held(model, precision, plan, free, deployment.input_length + grown)
     return held if 0 < held < deployment.users_of_replica else None
 
 
+def _tried_bytes(model: ModelSpec, precision: Precision, plan: Plan, free: float) -> float:
+    """Activations of the largest step, which vLLM tries before it divides what is left into blocks.
+
+    Without chunks that step is as long as the context: the model's, or the longest whose keys fit beside it.
+    vllm/worker/worker.py, determine_num_available_blocks at 0.6.3."""
+    token, key = _activation_bytes(model, plan), _key_bytes(model, precision, plan, 1.0)
+    context = free / (token + key)
+    return token * min(context, model.max_positions or context)
+
+
+def _activation_bytes(model: ModelSpec, plan: Plan) -> float:
+    """Of a token at its most: the residual, what an MLP reads, and both sides of its activation."""
+    inner = max((_inner(model, group, plan) for group in model.layers), default=0.0)
+    return HALF_BYTES * (2 * model.hidden_size + inner)
+
+
+def _inner(model: ModelSpec, group: LayerGroup, plan: Plan) -> float:
+    if isinstance(group.mlp, MoeMlp):
+        return group.mlp.experts_per_token * (model.hidden_size + 3 * group.mlp.intermediate_size / plan.moe_tp)
+    return 3 * group.mlp.intermediate_size / plan.tp if group.mlp is not None else 0.0
+
+
+def _key_bytes(model: ModelSpec, precision: Precision, plan: Plan, tokens: float) -> float:
+    every = sum(group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, tokens) for group in model.layers)
+    return every / plan.pp
+
+
 def _held(model: ModelSpec, precision: Precision, plan: Plan, free: float, tokens: float) -> int:
     """In the free bytes of a replica; below 1: too few."""
-    one = sum(group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, tokens) for group in model.layers)
-    return int(free / (one / plan.pp)) if one else LARGEST_PLANNED_BATCH
+    one = _key_bytes(model, precision, plan, tokens)
+    return int(free / one) if one else LARGEST_PLANNED_BATCH
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:

@@ -106,8 +106,8 @@ def measured_precision(
     twin, mixers = _eight_bit_twin(name), None
     if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, twin and twin.native_linear}:
         linear_format = "FP8_BLOCK"
-    elif linear_format == "FP8" and twin is not None and (kv or "").lower() != "fp8":
-        mixers = twin.native_mixers  # who says eight-bit keys, too, has another maker's checkpoint
+    elif linear_format == "FP8" and twin is not None and linear is None and (kv or "").lower() != "fp8":
+        mixers = twin.native_mixers  # who says eight-bit keys or the format of linears has another maker's checkpoint
     if model.native_experts == "W4A16_G32" and experts_format == "W4A16":
         linear_format, experts_format = model.native_linear, "W4A16_G32"
     if model.native_experts == "FP8_BLOCK" and experts_format == "FP8":

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
+from evaluator.evaluate import batch_source, capture_requests, cost_of, evaluate_scenario, unsupported
 from evaluator.graph.capture import CaptureRequest
 from evaluator.graph.operators import OperatorSet
 from evaluator.graph.shipped import operators_of_request
@@ -18,7 +18,9 @@ from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.scenarios import Knowledge, lengths_of, mean_output_of, prompts_scenario_of, scenario_of
 from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, values_of_sides
 from evaluator.probe_block import ProbeBlock
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
+from evaluator.serving.engine.closed_run import whole_run_tokens_per_s
+from evaluator.serving.interface import Run
 
 MS = 1000.0
 LookUp = Callable[[CaptureRequest], OperatorSet]
@@ -106,14 +108,36 @@ def _known(request: CaptureRequest) -> OperatorSet:
     return operators_of_request(request)
 
 
-def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Values:
-    """By name without a statistic; nothing where refused."""
+def predicted(
+    deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations, captured: LookUp | None = None
+) -> Values:
+    """By name without a statistic; nothing where refused. Rates of a run whose length is known hold its emptying."""
     probe, lengths = probes.get(asked.scenario), lengths_of(deployment, knowledge)
     if probe is None or (asked.prompts is not None and asked.prompts not in probes):
         return {}
     if asked.prompts is not None:
         return values_of_sides(deployment, lengths, sides_of(deployment, knowledge, asked, probes))
-    return values_of(deployment, knowledge, probe, asked.batch_size)
+    found = values_of(deployment, knowledge, probe, asked.batch_size)
+    client = asked.scenario.client
+    if client is None or deployment.mode != "aggregated" or not (deployment.prompts_per_user or deployment.batched):
+        return found
+    return {**found, **_of_whole_run(deployment, mean_output_of(deployment, knowledge), asked, captured)}
+
+
+def _of_whole_run(deployment: Deployment, output: float, asked: Asked, captured: LookUp | None) -> Values:
+    scenario, engine = asked.scenario, serving_engine(asked.scenario)
+    if engine is None:
+        return {}
+    run = Run(
+        scenario=scenario,
+        operators=operators_of(scenario, captured),
+        source=batch_source(scenario),
+        cost=cost_of(scenario),
+        batch_sizes=np.asarray([asked.batch_size], dtype=np.int64),
+    )
+    users = int(run.requests[0])
+    tokens = whole_run_tokens_per_s(run, engine, users) * deployment.users / users
+    return {"output_tokens_per_s": tokens, "requests_per_s": tokens / output}
 
 
 def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> int:

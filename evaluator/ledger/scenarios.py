@@ -87,7 +87,8 @@ def _scenario(  # noqa: PLR0917  one of each
     if profile is None:
         return scenario
     # Fits, which bring an engine, are of its host, of which an estimate of the memory says nothing.
-    seats = seats_in_memory(deployment) if phase == "aggregated" and engine is None else None
+    whole = deployment.batched and knowledge == "known"
+    seats = seats_in_memory(deployment, whole=whole) if phase == "aggregated" and engine is None else None
     if knowledge == "asked":
         return replace(scenario, launch=Launch(seats=seats))
     launch = Launch(wait_steps=deployment.wait_steps, seats=seats)

@@ -147,15 +147,15 @@ def by_setting(records: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
     return sorted(ordered, key=lambda one: one.model or "", reverse=True)
 
 
-def usable(records: Iterable[MeasurementRecord]) -> Usable:
+def usable(records: Iterable[MeasurementRecord], *, most_ttft: float = LARGEST_TTFT_SHARE) -> Usable:
     """Each record counts at the first rule that takes it out.
 
-    Sorted by setting."""
+    Sorted by setting. `most_ttft`: of the end-to-end time."""
     kept: list[MeasurementRecord] = []
     counts: Counter[str] = Counter()
     seen: Seen = defaultdict(list)
     for record in by_setting(records):
-        rule = _rule_against(record, seen)
+        rule = _rule_against(record, seen, most_ttft)
         if rule is None:
             kept.append(record)
         else:
@@ -165,7 +165,7 @@ def usable(records: Iterable[MeasurementRecord]) -> Usable:
     return Usable(records=tuple(kept), excluded=excluded, noisy_twins=noisy, twins=twins)
 
 
-def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
+def _rule_against(record: MeasurementRecord, seen: Seen, most_ttft: float) -> str | None:
     if failure_of(record) is not None:
         return "a server that failed: nothing was measured"
     extra = json.loads(record.extra)
@@ -178,7 +178,7 @@ def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
         "fixed prompts replayed against a prefix cache, whose hits are not stated": circumstances_of(record).replayed,
         "duplicate: same device, lengths, concurrency and values": _seen_before(record, seen),
         "speculative decoding suspected: twice as fast as the same build and plan without": _drafted(record),
-        "time to first token above half of the end-to-end time": _ttft_share(record) > LARGEST_TTFT_SHARE,
+        "time to first token above half of the end-to-end time": _ttft_share(record) > most_ttft,
     }
     return next((rule for rule, applies in rules.items() if applies), None)
 

@@ -93,10 +93,13 @@ class _Standing(NamedTuple):
     at: frozenset[str]  # keys of those that were made of it
     near: int
     runs: int
+    only: str | None = None  # time that these measured, of two
 
     @property
     def word(self) -> str:
-        return MEASURED if self.at else near_runs(self.near, self.runs)
+        if not self.at:
+            return near_runs(self.near, self.runs)
+        return MEASURED if self.only is None else measured_of(self.only)
 
 
 class LearnedAnswer:
@@ -135,16 +138,19 @@ class LearnedAnswer:
         for group, references, posterior in self.posteriors:
             process = self._learned.processes[group]
             made: dict[Setting, set[str]] = defaultdict(set)
+            times: dict[Setting, set[str]] = defaultdict(set)
             for run in process.runs:
                 made[run.setting].add(run.key)
+                times[run.setting] |= run.times
             runs = len(set().union(*made.values()))
             unrun = [_Standing(frozenset(), near, runs) for near in range(runs + 1)]
             near = posterior.near.clip(max=runs).tolist()
             found.update(zip(references, map(unrun.__getitem__, near), strict=True))
             for place in posterior.measured.nonzero()[0].tolist():
                 scenario, size = self._told[references[place]]
-                at = made[self._learned.told[scenario].setting(size)]
-                found[references[place]] = _Standing(frozenset(at), near[place], runs)
+                setting = self._learned.told[scenario].setting(size)
+                only = min(times[setting]) if len(times[setting]) == 1 and not group.apart else None
+                found[references[place]] = _Standing(frozenset(made[setting]), near[place], runs, only)
         return found
 
     def words(self, answer: Answer) -> Iterable[str | None]:
@@ -288,6 +294,11 @@ def own_factors(learned: Learned, probability: float, limits: int) -> Iterator[t
                 yield known.id, *ends, ttft, ttft if known.phase == "prefill" else None, tpot, tpot
 
 
+def measured_of(time: str) -> str:
+    """Of a row that was run, but one time of it not measured."""
+    return f"{MEASURED} ({time})"
+
+
 @cache
 def near_runs(near: int, runs: int) -> str:
     """Of a row that was not run itself."""
@@ -394,4 +405,4 @@ def _with_runs_at_rates(answer: Answer, lessons: RateLessons) -> Answer:
 
 
 def _word(one: LongerSteps | None) -> str | None:
-    return None if one is None else MEASURED if one.measured else near_runs(one.near, one.runs)
+    return None if one is None else measured_of("TPOT") if one.measured else near_runs(one.near, one.runs)

@@ -110,6 +110,11 @@ class Run:
             found.append(((self.ttft_share, 1.0 - self.ttft_share), self.whole))
         return [(weights, value) for weights, value in found if value is not None]
 
+    @property
+    def times(self) -> frozenset[str]:
+        """Names of what was measured."""
+        return frozenset(_METRICS[_metric(weights)] for weights, _ in self.observed())
+
 
 class Disagreement(NamedTuple):
     key: str
@@ -200,13 +205,12 @@ class Process:
     def width(self) -> FloatArray:
         """Factor on standard deviations so that a normal's 80 % hold.
 
-        The runs' factor, and t's wider quantiles (Cornish and Fisher's first term)."""
-        count = self._values.size
-        if not count:
-            return np.array(self.prior.bare)
-        degrees = self.prior.degrees + count
+        The runs' factor, and t's wider quantiles (Cornish and Fisher's first term). A time that no run measured keeps
+        what is said without runs."""
+        degrees = self.prior.degrees + self._values.size
         scale = math.sqrt((self.prior.degrees + self._misfit) / degrees) * (1.0 + _WIDER / degrees)
-        return np.array([scale, scale])
+        measured = (self._weights >= 0.5).any(axis=0)  # a whole request's tells of what is most of it
+        return np.where(measured, scale, self.prior.bare)
 
     def _widened(self, covariance: FloatArray) -> FloatArray:
         """[..., 2, 2], by both metrics' widths."""
@@ -369,7 +373,7 @@ class Process:
         return constant + float(determinant) / 2 - (degrees + count) / 2 * math.log1p(self._misfit / degrees)
 
 
-def _metric(weights: FloatArray) -> int:
+def _metric(weights: Sequence[float] | FloatArray) -> int:
     return 0 if weights[1] == 0.0 else 1 if weights[0] == 0.0 else 2
 
 

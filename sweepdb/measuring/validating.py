@@ -12,6 +12,7 @@ from evaluator.evaluate import unsupported
 from evaluator.inputs import EngineProfile
 from evaluator.ledger import (
     KNOWLEDGE,
+    LARGEST_TTFT_SHARE,
     Asked,
     Comparison,
     Deployment,
@@ -193,12 +194,13 @@ def compare(
     on_progress: Progress = lambda _done, _all: None,
     evaluate: Evaluate = evaluated_or_why,
     mine: Callable[[str], bool] | None = None,
+    most_ttft: float = LARGEST_TTFT_SHARE,
 ) -> Validation:
     """By rules of evaluator.ledger.scoring, as asked and as known.
 
     Fitted pairs are predicted by the fit without them; `engine` replaces profiles. `captured` looks operators up,
     `evaluate` says where, `mine` which points; rules see all."""
-    chosen = usable(records)
+    chosen = usable(records, most_ttft=most_ttft)
     if mine is not None:
         chosen = replace(chosen, records=tuple(record for record in chosen.records if mine(record.key)))
     points, unmatched, repairs = _matched(chosen.records)
@@ -212,7 +214,7 @@ def compare(
         comparison
         for knowledge in KNOWLEDGE
         for record, deployment in points
-        for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes)
+        for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes, captured)
     )
     covered = {one.record_key for one in comparisons}
     for record, _ in points:
@@ -263,14 +265,15 @@ def _coverage(chosen: Usable, covered: set[str]) -> float | None:
     return sum(key in covered for key in wanted) / len(wanted) if wanted else None
 
 
-def _comparisons(
+def _comparisons(  # noqa: PLR0917  one of each
     record: MeasurementRecord,
     deployment: Deployment,
     knowledge: Knowledge,
     asked: Asked,
     probes: Mapping[Scenario, Evaluated],
+    captured: LookUp | None,
 ) -> Iterable[Comparison]:
-    found = predicted(deployment, knowledge, asked, probes)
+    found = predicted(deployment, knowledge, asked, probes, captured)
     for bare, measured in sorted(central_metrics(record.metrics).items()):
         if bare not in found:
             continue

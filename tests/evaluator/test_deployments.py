@@ -424,9 +424,9 @@ def test_a_server_that_may_be_two_sides_is_not_predicted():
     assert rule_of(record(mode=None)) == "not known whether it is disaggregated"
 
 
-@pytest.mark.parametrize(("kv", "mixers"), [(None, "BF16"), ("fp8", None)])
-def test_fp8_of_a_model_is_its_publishers_own_checkpoint(kv, mixers):
-    """Meta quantises the MLPs of Llama-3.1-405B alone; checkpoints with eight-bit keys are other makers'."""
+@pytest.mark.parametrize(("kv", "linear", "mixers"), [(None, None, "BF16"), ("fp8", None, None), (None, "fp8", None)])
+def test_fp8_of_a_model_is_its_publishers_own_checkpoint(kv, linear, mixers):
+    """Meta quantises the MLPs of Llama-3.1-405B alone; checkpoints with eight-bit keys or every linear are other makers'."""
     name, model = measured_model("meta-llama/Llama-3.1-405B-Instruct")
-    found = measured_precision(model, "fp8", kv, name=name)
+    found = measured_precision(model, "fp8", kv, name=name, linear=linear)
     assert (found.linear, found.mixers) == ("FP8", mixers)

@@ -11,7 +11,7 @@ from more_client_files import SGLANG
 
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.readers.building import circumstances_of
+from evaluator.ledger.readers.building import Circumstances, circumstances_of, kept
 from store.records import RunRecord, SideRecord
 from sweepdb.measuring.validating import compare
 from sweepdb.own_runs import OF_BURSTS, point_or_reason
@@ -41,6 +41,32 @@ def test_prompts_of_one_round_wait_for_each_other():
     # No prompt is read between the steps of a single round.
     assert once["tpot"] < 0.95 * usual["tpot"]
     assert usual == known(of_requests(None))  # who does not say asks ten times, as public benchmarks do
+
+
+def test_the_rate_of_a_run_holds_its_emptying():
+    """SGLang's cookbook asks 80 prompts of 16 users, lengths from 1 to twice the mean, and prints a mean concurrency of 13.93
+    for DeepSeek-R1 and 13.98 for GLM-4.7-Flash; of ten prompts of one user 1.00."""
+
+    def in_flight(users, count):
+        lengths = {"input_length": 500.0, "output_length": 500.0, "concurrency": float(users)}
+        point = of_requests(count, **lengths, metrics={"output_tokens_per_s": 100.0, "e2e_ms_mean": 1000.0},
+                            extra=json.dumps(kept(Circumstances(shortest_length=0.01))))  # fmt: skip
+        values = known(point)
+        return values["output_tokens_per_s"] / 500 * values["e2e_ms"] / 1000
+
+    assert 13.5 < in_flight(16, 80) < 14.7
+    assert 0.97 < in_flight(1, 10) < 1.01
+
+
+def test_a_batch_beyond_the_seats_takes_as_long_as_its_last_answer():
+    """256 prompts at once on 22 to 25 seats: a tenth are served at a time, so that the mean answer waits for half of the run."""
+    whole = {"model": "meta-llama/Llama-3.1-405B-Instruct", "precision": "fp8", "engine_version": "0.6.3", "num_devices": 8,
+             "decode": SideRecord(tp=8), "concurrency": 256.0, "input_length": 2048.0, "output_length": 2048.0}  # fmt: skip
+    values = {"output_tokens_per_s": 598.2, "e2e_ms_mean": 1.0}  # of dstack
+    found = known(of_requests(256, **whole, metrics=values, extra=json.dumps(kept(Circumstances(static_batch=True)))))
+    assert found["output_tokens_per_s"] == pytest.approx(598.2, rel=0.1)
+    rounds = 256 * 2048 / found["output_tokens_per_s"] * 1000 / found["e2e_ms"]
+    assert 1.6 < rounds < 2.0
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from evaluator.ledger.limits import (
     least_step_s,
     seats_in_memory,
 )
+from evaluator.ledger.matching import measured_model, measured_precision
 from evaluator.ledger.scenarios import scenario_of
 
 # One layer of 1024: attention 4 x 1024^2, feed-forward 3 x 1024 x 4096, a vocabulary of 1,000.
@@ -64,11 +65,34 @@ def test_users_beyond_what_memory_holds_wait():
     long = {"input_length": 10_000, "output_length": 2000}
     assert seats_in_memory(deployment(**long, users=1716)) == 1715
     assert seats_in_memory(deployment(**long, users=1715)) is None
-    assert seats_in_memory(deployment(**long, users=1716, batched=True)) == 1572
+    assert seats_in_memory(deployment(**long, users=1716), whole=True) == 1572
     assert seats_in_memory(deployment(**long, users=3431, plan=Plan(dp=2))) == 1715  # 1,716 on the fuller replica
     assert seats_in_memory(deployment(**long, users=1716, engine="trtllm")) is None
     assert scenario_of(deployment(**long, users=1716), "asked").launch.seats == 1715
     assert scenario_of(deployment(**long, users=1716, mode="decode"), "asked").launch.seats is None
+    batch = deployment(**long, users=1716, batched=True)  # which no question says
+    assert [scenario_of(batch, one).launch.seats for one in ("asked", "known")] == [1715, 1572]
+
+
+def test_old_vllm_keeps_memory_for_a_prompt_as_long_as_the_context():
+    # A token has 2 x 1,024 + 3 x 4,096 numbers of 2 bytes alive, 28,672 bytes, and keeps 4,096 of keys and values. Of
+    # 77.28e9 bytes a context of 131,072 tokens takes 3.76e9; the rest holds 1,631 requests of 45,056,000. Without an
+    # end contexts may be as long as what is left holds: 77.28e9 / 32,768 tokens, whose keys are an eighth: 214.
+    old = {"input_length": 10_000, "output_length": 2000, "users": 1716, "engine": "vllm_v0"}
+    assert seats_in_memory(deployment(**old, model=replace(MODEL, max_positions=131_072))) == 1631
+    assert seats_in_memory(deployment(**old)) == 214
+
+
+def test_llama_405b_in_eight_bits_fills_eight_h100():
+    """What dstack measured: 61.0e9 bytes of weights a device (its log says 56.77 GiB), a context of 91,680 tokens started, and
+    requests of 4,096 tokens were served no faster from between 16 and 32 on."""
+    name, model = measured_model("meta-llama/Llama-3.1-405B-Instruct")
+    plan, eight_bits = Plan(tp=8), measured_precision(model, "fp8", None, name=name)
+    batch = deployment(model=model, precision=eight_bits, plan=plan, engine="vllm_v0", input_length=2048,
+                       output_length=2048, users=256)  # fmt: skip
+    seats = seats_in_memory(batch, whole=True)
+    assert seats is not None
+    assert 91_680 / 4096 < seats < 32
 
 
 def deep(layers: int) -> ModelSpec:

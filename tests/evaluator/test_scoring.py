@@ -73,6 +73,8 @@ def test_most_of_the_time_before_the_first_token():
     # 1001 of 1001 + 100 x 10 ms is more than half, 999 is not.
     rule = "time to first token above half of the end-to-end time"
     assert counts(record("a", ttft=1001.0), record("b", ttft=999.0)) == {rule: 1}
+    # Of one round of prompts that is how it was: 2,900 of 2,900 + 1,000 ms are below three quarters, 3,100 above.
+    assert len(usable([record("a", ttft=2900.0), record("b", ttft=3100.0)], most_ttft=0.75).records) == 1
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,18 @@ def test_widths_follow_how_far_apart_the_runs_lie():
     # Four degrees of freedom; one value of distance 0.5^2 / 0.26 = 0.9615: (4 + 0.9615) / 5, and 1 + 0.6606 / 5.
     prior = Prior(**{**{name: getattr(EVEN, name) for name in Prior.__slots__}, "degrees": 4.0})
     process = Process([Run(key="r", setting=HERE, ttft=0.5)], prior)
-    assert process.width == pytest.approx([math.sqrt(4.96154 / 5) * (1 + 0.66059 / 5)] * 2, rel=1e-4)
+    assert process.width[0] == pytest.approx(math.sqrt(4.96154 / 5) * (1 + 0.66059 / 5), rel=1e-4)
+
+
+def test_runs_of_one_time_say_nothing_of_how_far_the_other_is_off():
+    """TPOT a thousand times as long, with no TTFT beside it: as without runs, but for what both have in common."""
+    prior = prior_of("known")
+    near, far = (Process([Run(key="r", setting=HERE, tpot=value)], prior).at([FAR]).sd[0] for value in (0.0, 7.0))
+    assert far[1] > 5 * near[1]
+    assert far[0] == near[0] < Process([], prior).at([FAR]).sd[0, 0]
+    # A whole request tells of the time that most of it is.
+    whole = Process([Run(key="r", setting=HERE, whole=7.0, ttft_share=0.1)], prior)
+    assert whole.width[0] == prior.bare[0] < whole.width[1]
 
 
 def test_without_runs_nothing_moves():

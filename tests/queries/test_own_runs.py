@@ -154,6 +154,13 @@ def test_a_row_that_was_run_has_the_measured_value_within_its_noise(stored):
     }  # the other device keeps its own word
 
 
+def test_a_row_says_which_of_its_times_were_measured(stored, seen):
+    """Both of the first point's, TPOT of the second, whose users asked seldom, and a rate of the third."""
+    told = {row["probe"]: row["basis"] for row in asked(stored[0], seen[0], "curve").dicts()}
+    places = [f"{row['scenario'][:8]}:{row['batch_size']}" for row in (rows_under(stored)[at] for at in (3, 30, -1))]
+    assert [told[one] for one in places] == ["measured", "measured (TPOT)", "measured (end-to-end time)"]
+
+
 @pytest.mark.parametrize(("confidence", "rows"), [(None, Rows.WINNERS), (0.8, Rows.KEPT)])
 def test_limits_read_with_a_confidence_look_at_every_row_again(stored, seen, confidence, rows):
     """Which rows can win rests on one factor of errors a scenario. Own runs leave errors that grow away from them: a

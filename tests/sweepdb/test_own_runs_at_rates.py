@@ -68,7 +68,7 @@ def test_goodput_is_that_of_limits_as_much_shorter_at_a_rate_as_much_lower(store
     assert row["tpot_p90_ms"] == pytest.approx(steps.factor * twin["tpot_p90_ms"])
     assert row["goodput"] < 0.8 * asked(bare).dicts()[0]["goodput"]
     assert row["step_error"] == pytest.approx(steps.error)
-    assert row["basis"] == "measured"
+    assert row["basis"] == "measured (TPOT)"
 
 
 @pytest.mark.parametrize(("report", "column"), [("attainment", "attained"), ("percentiles", "tpot_mean_ms")])
