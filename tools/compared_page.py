@@ -1,30 +1,44 @@
 """Sets ours beside other programs, a table for each set of points.
 
-`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` also writes the table of
-others' servers in the last two. The first file has the peer's predictions, the second others' servers; points.csv
-beside it says how they were asked. Published figures are in tools/published_errors.csv."""
+`python -m tools.compared_page serving.csv closed.csv gathered.csv compared.md accuracy.md README.md` also writes the
+table of others' servers in the last two. The first file has the peer's predictions, the second others' servers, which
+points.csv beside it says how they were asked, the third those gathered when all was chosen. Published figures are in
+tools/published_errors.csv."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 
-from evaluator.ledger import KNOWLEDGE, Exclusion, Figures, circumstances_of, read_measurements
+from evaluator.ledger import (
+    KNOWLEDGE,
+    Comparison,
+    Deployment,
+    Exclusion,
+    Figures,
+    circumstances_of,
+    figures,
+    read_measurements,
+)
 from evaluator.ledger.readers.building import SHORTEST, kept, shortest_of
-from queries.errors import ENGINE, OTHERS, SPREADS, Spread
-from queries.errors.spreads import read_spreads
+from queries.errors import ENGINE, LEVELS, OTHERS, SPREADS, Spread, family_of
+from queries.errors.expected import NOTHING_STORED, ExpectedError, Subject, nearest_error
+from queries.errors.spreads import devices, known_of, read_spreads
 from store.records import MeasurementRecord
 from sweepdb.measuring.validating import Validation, compare
 
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
 _HEAD = """# Beside other programs
 
-Made by `python -m tools.compared_page serving.csv closed.csv docs/reference/compared.md`.
+Made by `python -m tools.compared_page serving.csv closed.csv tests/data/published_runs.csv docs/reference/compared.md`.
 
 Figures of different sets of points cannot be compared. So each set has a table of its own, with how it was chosen and
 how much of it is covered. Errors are |predicted - measured| / measured in percent: median/mean/90th percentile. The
@@ -37,8 +51,24 @@ _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
 _CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
 
 
-def page(laboratory: Validation, others: Validation) -> str:
-    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others), *_published()])
+_CONFIDENCE = 0.8  # at which statements are checked
+
+
+def page(laboratory: Validation, others: Validation, gathered: Gathered) -> str:
+    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others), *_gathered(gathered), *_published()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What was written down when all was chosen, by the source of each point."""
+
+    found: Validation
+    sources: Mapping[str, str]  # by the key of the record
+
+    @classmethod
+    def read(cls, path: Path) -> Gathered:
+        records = read_measurements(path).records
+        return cls(found=compare(records), sources={one.key: _source(one) for one in records})
 
 
 def _beside_peer(found: Validation) -> Iterator[str]:
@@ -60,23 +90,108 @@ def _beside_peer(found: Validation) -> Iterator[str]:
 
 def _of_others(found: Validation) -> Iterator[str]:
     points = {one.record_key for one in found.of("asked")}
-    taken = [one for one in found.excluded if not one.repaired]
     yield "## Ours on servers of people whom we do not know\n"
     yield f"* Set: closed.csv, {len(points)} points of other laboratories and of blogs. No engine was fitted to them."
     yield "  The devices MI300X and Ascend 910B were fitted to some."
-    yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
-    yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
-    yield "* No other program's prediction of these rows is published."
+    yield _chosen(found)
     yield "* Asked as they were: with the run's number of requests, and from where its client drew lengths, where a"
     yield "  source says so. Many sent one round of prompts, all at once.\n"
+    yield from _both(found)
+    yield ""
+    yield from _stated(found)
+    yield ""
+
+
+def _chosen(found: Validation) -> str:
+    points = {one.record_key for one in found.of("asked")}
+    taken = [one for one in found.excluded if not one.repaired]
+    of = len(points) + sum(one.rows for one in taken)
+    return f"""* Chosen: every row that no rule takes out, badly tuned servers and short runs too.
+* Covered: {len(points)} of {of} rows. Left out: {_taken(taken)}.
+* No other program's prediction of these rows is published."""
+
+
+def _both(found: Validation) -> Iterator[str]:
     yield "| metric | rows | ours | bias | asked as they were | bias |\n|---|---|---|---|---|---|"
     for metric in _SHOWN:
         ours, known = (found.figures_of(metric, knowledge) for knowledge in KNOWLEDGE)
         if ours is not None and known is not None:
             yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} | {_said(known)} |"
+
+
+def _gathered(one: Gathered) -> Iterator[str]:
+    points = {each.record_key for each in one.found.of("asked")}
+    yield "## Gathered afterwards: no engine, rule or statement was chosen while looking at these\n"
+    yield f"* Set: tests/data/published_runs.csv, {len(points)} points of {len({one.sources[key] for key in points})}"
+    yield "  sources. Each row has its address. They were written down before any of them was predicted."
+    yield _chosen(one.found)
+    yield "* By source: median/mean error. Statements are checked over points, then with each source counting alike.\n"
+    yield from _both(one.found)
     yield ""
-    yield from _stated(found)
+    yield from _by_source(one)
     yield ""
+    yield from _kept_statements(one)
+    yield ""
+
+
+def _by_source(gathered: Gathered) -> Iterator[str]:
+    """Medians, rows and biases."""
+    yield "| source | rows | TPOT | bias | TTFT | bias | tokens/s | bias |\n|---|---|---|---|---|---|---|---|"
+    asked = gathered.found.of("asked")
+    for source in sorted({*gathered.sources.values()}):
+        own = [one for one in asked if gathered.sources[one.record_key] == source]
+        if own:
+            cells = " | ".join(_short(figures(each.error for each in own if each.metric == name)) for name in _SHOWN)
+            yield f"| {source} | {len({one.record_key for one in own})} | {cells} |"
+
+
+def _short(one: Figures | None) -> str:
+    return "- | -" if one is None else f"{one.median_ape:.1f}/{one.mean_ape:.1f} | {one.bias:+.1f}"
+
+
+def _kept_statements(gathered: Gathered) -> Iterator[str]:
+    """How many measured values are within what the answer states of others' servers."""
+    yield "| stated of others' servers | points | within its median | within nine in ten | --confidence 0.8 kept |"
+    yield "|---|---|---|---|---|"
+    for metric, name in _STATED.items():
+        held: dict[str, list[tuple[bool, bool, bool]]] = defaultdict(list)
+        for one in gathered.found.of("asked"):
+            if one.metric == metric:
+                said = _expected(gathered.found.points[one.record_key], name)
+                held[gathered.sources[one.record_key]].append(_within(one, said))
+        every = [each for own in held.values() for each in own]
+        alike = [tuple(map(fmean, zip(*own, strict=True))) for own in held.values()]
+        yield f"| {_CALLED[metric]} | {len(every)} | {_shares(every)} |"
+        yield f"| {_CALLED[metric]}, each source alike | {len(alike)} | {_shares(alike)} |"
+
+
+def _shares(rows: Iterable[Sequence[float]]) -> str:
+    return " | ".join(f"{100 * fmean(column):.0f} %" for column in zip(*rows, strict=True))
+
+
+def _expected(one: Deployment, metric: str) -> ExpectedError:
+    """As an answer about it states."""
+    shipped = devices()[one.device.name]
+    subject = Subject(
+        device=one.device.name,
+        kind="moe" if one.moe else "dense",
+        phase=one.mode,
+        family="calibrated" if shipped.calibrated_key else "theoretical",
+        convention="physical",
+        serving_model=one.engine or "vllm",
+        known_family=bool(known_of("family", family_of(one.pair[1]))),
+    )
+    return nearest_error(subject, metric, NOTHING_STORED, OTHERS)
+
+
+def _within(one: Comparison, said: ExpectedError) -> tuple[bool, bool, bool]:
+    """In its median and nine in ten; at most what a limit read with a confidence takes for it."""
+    size, latest = 100 * abs(one.error), said.quantiles[LEVELS.index(_CONFIDENCE)]
+    # A rate is kept where it is at least that much below: its quantile is of the other end.
+    lowest = said.quantiles[LEVELS.index(round(1 - _CONFIDENCE, 1))]
+    ratio = math.log(one.measured / one.predicted)
+    kept = ratio >= lowest if one.metric.endswith("_per_s") else ratio <= latest
+    return size <= said.median_ape_percent, size <= said.p90_ape_percent, kept
 
 
 def _stated(found: Validation) -> Iterator[str]:
@@ -126,6 +241,10 @@ def _published() -> Iterator[str]:
         yield ""
 
 
+def _source(one: MeasurementRecord) -> str:
+    return str(json.loads(one.extra)["source_name"])
+
+
 def _as_sent(others: Path) -> Sequence[MeasurementRecord]:
     with others.with_name("points.csv").open(encoding="utf-8", newline="") as file:
         told = {row["config"]: row for row in csv.DictReader(file)}
@@ -142,9 +261,10 @@ def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
 
 
 def main(arguments: Sequence[str]) -> None:
-    laboratory, others, target, *beside = map(Path, arguments)
+    laboratory, others, gathered, target, *beside = map(Path, arguments)
     found = compare(_as_sent(others))
-    target.write_text(page(compare(read_measurements(laboratory).records), found).rstrip() + "\n", encoding="utf-8")
+    text = page(compare(read_measurements(laboratory).records), found, Gathered.read(gathered))
+    target.write_text(text.rstrip() + "\n", encoding="utf-8")
     for one in beside:
         one.write_text(with_stated(one.read_text(encoding="utf-8"), found), encoding="utf-8")
 
