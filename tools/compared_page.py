@@ -20,7 +20,6 @@ from statistics import fmean
 
 from evaluator.ledger import (
     KNOWLEDGE,
-    Comparison,
     Deployment,
     Exclusion,
     Figures,
@@ -36,6 +35,7 @@ from store.records import MeasurementRecord
 from sweepdb.measuring.validating import Validation, compare
 
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
+FIRST = Path(__file__).with_name("gathered_first.csv")  # of gathered points, before an error was looked at
 _HEAD = """# Beside other programs
 
 Made by `python -m tools.compared_page serving.csv closed.csv tests/data/published_runs.csv docs/reference/compared.md`.
@@ -51,6 +51,23 @@ _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
 _CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
 
 
+_HEADINGS = """| metric | rows | ours | bias | asked as they were | bias |
+|---|---|---|---|---|---|"""
+_HELD = """| stated of others' servers | points | within its median | within nine in ten | --confidence 0.8 kept |
+|---|---|---|---|---|"""
+_LOOKED = """First asked, before anybody looked at an error:
+"""
+_MENDED = """
+Then all errors were looked at, and three defects mended. No number was fitted. Figures of closed.csv and serving.csv
+stay as they were.
+
+* Names were not found where a publisher's checkpoints differ in their format alone: ten rows have predictions now.
+* Under TensorRT-LLM all users were served at once. Those wait now whom even keys of eight bits leave no memory. A row
+  of published.csv that was 104 % too high is 6 % too low since.
+* A pipeline with fewer users than stages was compared with a fuller row: that row is left out.
+
+Asked since:
+"""
 _CONFIDENCE = 0.8  # at which statements are checked
 
 
@@ -60,7 +77,7 @@ def page(laboratory: Validation, others: Validation, gathered: Gathered) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """What was written down when all was chosen, by the source of each point."""
+    """Points written down when all was chosen, with their sources."""
 
     found: Validation
     sources: Mapping[str, str]  # by the key of the record
@@ -112,7 +129,7 @@ def _chosen(found: Validation) -> str:
 
 
 def _both(found: Validation) -> Iterator[str]:
-    yield "| metric | rows | ours | bias | asked as they were | bias |\n|---|---|---|---|---|---|"
+    yield _HEADINGS
     for metric in _SHOWN:
         ours, known = (found.figures_of(metric, knowledge) for knowledge in KNOWLEDGE)
         if ours is not None and known is not None:
@@ -126,12 +143,27 @@ def _gathered(one: Gathered) -> Iterator[str]:
     yield "  sources. Each row has its address. They were written down before any of them was predicted."
     yield _chosen(one.found)
     yield "* By source: median/mean error. Statements are checked over points, then with each source counting alike.\n"
+    yield from _first()
     yield from _both(one.found)
     yield ""
     yield from _by_source(one)
     yield ""
     yield from _kept_statements(one)
     yield ""
+
+
+def _first() -> Iterator[str]:
+    with FIRST.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    yield f"{_LOOKED}\n{_HEADINGS}"
+    yield from (f"| {row['metric']} | {row['rows']} | {row['ours']} | {row['as_they_were']} |" for row in rows)
+    yield f"\n{_HELD}"
+    yield from ("| " + " | ".join((row["metric"], row["rows"], *_percents(row))) + " |" for row in rows)
+    yield _MENDED
+
+
+def _percents(row: Mapping[str, str]) -> Iterator[str]:
+    return (f"{row[name]} %" for name in ("within_median", "within_nine_in_ten", "kept"))
 
 
 def _by_source(gathered: Gathered) -> Iterator[str]:
@@ -151,14 +183,13 @@ def _short(one: Figures | None) -> str:
 
 def _kept_statements(gathered: Gathered) -> Iterator[str]:
     """How many measured values are within what the answer states of others' servers."""
-    yield "| stated of others' servers | points | within its median | within nine in ten | --confidence 0.8 kept |"
-    yield "|---|---|---|---|---|"
+    yield _HELD
     for metric, name in _STATED.items():
         held: dict[str, list[tuple[bool, bool, bool]]] = defaultdict(list)
         for one in gathered.found.of("asked"):
             if one.metric == metric:
                 said = _expected(gathered.found.points[one.record_key], name)
-                held[gathered.sources[one.record_key]].append(_within(one, said))
+                held[gathered.sources[one.record_key]].append(within(metric, one.measured, one.predicted, said))
         every = [each for own in held.values() for each in own]
         alike = [tuple(map(fmean, zip(*own, strict=True))) for own in held.values()]
         yield f"| {_CALLED[metric]} | {len(every)} | {_shares(every)} |"
@@ -184,13 +215,14 @@ def _expected(one: Deployment, metric: str) -> ExpectedError:
     return nearest_error(subject, metric, NOTHING_STORED, OTHERS)
 
 
-def _within(one: Comparison, said: ExpectedError) -> tuple[bool, bool, bool]:
+def within(metric: str, measured: float, predicted: float, said: ExpectedError) -> tuple[bool, bool, bool]:
     """In its median and nine in ten; at most what a limit read with a confidence takes for it."""
-    size, latest = 100 * abs(one.error), said.quantiles[LEVELS.index(_CONFIDENCE)]
-    # A rate is kept where it is at least that much below: its quantile is of the other end.
-    lowest = said.quantiles[LEVELS.index(round(1 - _CONFIDENCE, 1))]
-    ratio = math.log(one.measured / one.predicted)
-    kept = ratio >= lowest if one.metric.endswith("_per_s") else ratio <= latest
+    size, ratio = 100 * abs(predicted / measured - 1), math.log(measured / predicted)
+    # Rates have lower limits: the quantile of the other end.
+    if metric.endswith("_per_s"):
+        kept = ratio >= said.quantiles[LEVELS.index(round(1 - _CONFIDENCE, 1))]
+    else:
+        kept = ratio <= said.quantiles[LEVELS.index(_CONFIDENCE)]
     return size <= said.median_ape_percent, size <= said.p90_ape_percent, kept
 
 

@@ -81,7 +81,8 @@ def _found(name: str) -> tuple[str, ModelSpec] | str:
 
 def _known(short: str) -> str | None:
     catalogue = {known.split("/")[-1].lower(): known for known in reversed(list_models())}
-    named = {_FORMAT.sub("", name): known for name, known in catalogue.items()} | SAME_SHAPES | catalogue
+    by_weights = {_FORMAT.sub("", name): known for name, known in catalogue.items()}
+    named = {**by_weights, **SAME_SHAPES, **catalogue}
     while short not in named:
         shorter = VARIANT.sub("", short)
         if shorter == short:
