@@ -12,6 +12,7 @@ import pytest
 from evaluator.ledger import read_measurements
 from queries.errors import LEVELS
 from queries.errors.expected import ExpectedError
+from sweepdb.measuring.validating import FEWER_THAN_STAGES, compare
 from tools.compared_page import within
 
 RUNS = Path(__file__).parent / "data" / "published_runs.csv"
@@ -54,6 +55,13 @@ def in_flight(row: dict[str, str]) -> float:
 def test_a_run_keeps_little_s_law(row):
     # Runs begin and end with fewer than all users, and rates are printed in few digits.
     assert 0.65 < in_flight(row) < 1.02
+
+
+def test_a_pipeline_with_fewer_users_than_stages_is_compared_with_no_row():
+    # A row of four stages holds a request in each, so four users at least: one user would be compared with four.
+    found = compare([one for one in read_measurements(RUNS).records if one.decode.pp == 4])
+    assert {one.users for one in found.comparisons} == {32}
+    assert {one.rule: one.rows for one in found.excluded} == {FEWER_THAN_STAGES: 1}
 
 
 def test_a_statement_is_kept_by_what_it_says_at_most():

@@ -88,15 +88,6 @@ def test_a_run_without_a_version_is_of_its_days_engine():
     assert deployment_of(record(engine_version="0.19.0", measured_at=datetime(2024, 1, 1, tzinfo=UTC))).engine == "vllm"
 
 
-def test_a_pipeline_with_fewer_users_than_stages_is_compared_with_no_row():
-    # A row of four stages holds a request in each, so four users at least; one user would be compared with four.
-    four = SideRecord(tp=1, pp=4)
-    assert rule_of(record(concurrency=3.0, num_devices=4, prefill=four, decode=four)) == (
-        "fewer users than stages of the pipeline: rows hold one a stage"
-    )
-    assert deployment_of(record(concurrency=4.0, num_devices=4, prefill=four, decode=four)).users_of_replica == 4
-
-
 @pytest.mark.parametrize(
     ("model", "stated", "modes", "linear", "experts"),
     [
