@@ -1,8 +1,9 @@
 """Sets ours beside other programs, a table for each set of points.
 
-`python -m tools.compared_page serving.csv closed.csv compared.md accuracy.md README.md` also writes the table of
-others' servers in the last two. The first file has the peer's predictions, the second others' servers; points.csv
-beside it says how they were asked. Published figures are in tools/published_errors.csv."""
+`python -m tools.compared_page serving.csv closed.csv gathered.csv compared.md accuracy.md README.md` also writes the
+table of others' servers in the last two. The first file has the peer's predictions, the second others' servers, which
+points.csv beside it says how they were asked, the third those gathered when all was chosen. Published figures are in
+tools/published_errors.csv."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evaluator.ledger import Exclusion, Figures, circumstances_of, figures, read_measurements, usable
+from evaluator.ledger import circumstances_of, figures, read_measurements, usable
 from evaluator.ledger.readers.building import SHORTEST, kept, shortest_of
 from queries.errors import ENGINE, OTHERS, SPREADS, Spread
 from queries.errors.spreads import read_spreads
@@ -25,11 +26,13 @@ from store.migrating import create_if_missing
 from store.records import MeasurementRecord
 from sweepdb.measuring.open_loops import compared_at_rates
 from sweepdb.measuring.validating import Validation, compare
+from tools.compared_tables import CALLED, SHOWN, STATED, both, chosen, said
+from tools.gathered_page import Gathered, gathered_section
 
 PUBLISHED = Path(__file__).with_name("published_errors.csv")
 _HEAD = """# Beside other programs
 
-Made by `python -m tools.compared_page serving.csv closed.csv docs/reference/compared.md`.
+Made by `python -m tools.compared_page serving.csv closed.csv tests/data/published_runs.csv docs/reference/compared.md`.
 
 Figures of different sets of points cannot be compared. So each set has a table of its own, with how it was chosen and
 how much of it is covered. Errors are |predicted - measured| / measured in percent: median/mean/90th percentile. The
@@ -38,15 +41,11 @@ bias is the median signed error.
 _FROM_ONE = "lengths uniform from 1 to twice the mean"  # of a client, in points.csv
 _BATCH = "offline batch"
 _SCALES = "fp8 scales in checkpoint"  # every linear is in eight bits; no command asks for such keys
-_SHOWN = ("tpot", "ttft", "output_tokens_per_s")
-_STATED = {"tpot": "tpot_exclusive_ms", "ttft": "ttft_ms", "output_tokens_per_s": "output_tokens_per_s"}
 _START, _END = "<!-- others' servers -->", "<!-- end of others' servers -->"
-_CALLED = {"tpot": "TPOT", "ttft": "TTFT", "output_tokens_per_s": "tokens/s"}
 
 
-def page(laboratory: Validation, others: Validation, sent: Validation, left_out: Sequence[str]) -> str:
-    """`others` are as typed, `sent` as they were, `left_out` sentences on rows that rules take out."""
-    return "\n".join([_HEAD, *_beside_peer(laboratory), *_of_others(others, sent, left_out), *_published()])
+def page(laboratory: Validation, of_others: Iterable[str], gathered: Gathered) -> str:
+    return "\n".join([_HEAD, *_beside_peer(laboratory), *of_others, *gathered_section(gathered), *_published()])
 
 
 def _beside_peer(found: Validation) -> Iterator[str]:
@@ -58,31 +57,24 @@ def _beside_peer(found: Validation) -> Iterator[str]:
     if found.coverage_of_peer is not None:
         yield f"* Covered: {100 * found.coverage_of_peer:.1f} % of the rows that AIConfigurator predicts.\n"
     yield "| metric | rows | ours | bias | AIConfigurator | bias |\n|---|---|---|---|---|---|"
-    for metric in _SHOWN:
+    for metric in SHOWN:
         both = found.peer_figures(metric)
         if both is not None:
             ours, peer = both
-            yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} | {_said(peer)} |"
+            yield f"| {CALLED[metric]} | {ours.rows} | {said(ours)} | {said(peer)} |"
     yield ""
 
 
 def _of_others(found: Validation, sent: Validation, left_out: Sequence[str]) -> Iterator[str]:
+    """`found` as typed, `sent` as they were, `left_out` sentences on rows that rules take out."""
     points = {one.record_key for one in found.of("asked")}
-    taken = [one for one in found.excluded if not one.repaired]
     yield "## Ours on servers of people whom we do not know\n"
     yield f"* Set: closed.csv, {len(points)} points of other laboratories and of blogs. No engine was fitted to them."
     yield "  The devices MI300X and Ascend 910B were fitted to some."
-    yield "* Chosen: every row that no rule takes out, badly tuned servers and short runs too."
-    yield f"* Covered: {len(points)} of {len(points) + sum(one.rows for one in taken)} rows. Left out: {_taken(taken)}."
-    yield from (f"* {one}" for one in left_out)
-    yield "* No other program's prediction of these rows is published."
+    yield from chosen(found, left_out)
     yield "* Asked as they were: with the run's number of requests, from where its client drew lengths, and the format"
     yield "  of keys, where a source says so. Many sent one round of prompts, all at once.\n"
-    yield "| metric | rows | ours | bias | asked as they were | bias |\n|---|---|---|---|---|---|"
-    for metric in _SHOWN:
-        ours, known = found.figures_of(metric), sent.figures_of(metric, "known")
-        if ours is not None and known is not None:
-            yield f"| {_CALLED[metric]} | {ours.rows} | {_said(ours)} | {_said(known)} |"
+    yield from both(found, sent)
     yield ""
     yield from _stated(found)
     yield ""
@@ -90,15 +82,15 @@ def _of_others(found: Validation, sent: Validation, left_out: Sequence[str]) -> 
 
 def _stated(found: Validation) -> Iterator[str]:
     """Reached beside stated errors, as README and the page of accuracy show them."""
-    said = {one.metric: one.stated(0) for one in read_spreads(SPREADS) if _of_engines(one)}
+    shipped = {one.metric: one.stated(0) for one in read_spreads(SPREADS) if _of_engines(one)}
     yield "| on others' servers | points | median/mean error | bias | stated: half within | nine in ten within |"
     yield "|---|---|---|---|---|---|"
-    for metric, name in _STATED.items():
+    for metric, name in STATED.items():
         ours = found.figures_of(metric)
         if ours is not None:
-            stated = f"{said[name].median_ape_percent:.0f} % | {said[name].p90_ape_percent:.0f} %"
+            stated = f"{shipped[name].median_ape_percent:.0f} % | {shipped[name].p90_ape_percent:.0f} %"
             errors = f"{ours.median_ape:.1f}/{ours.mean_ape:.1f} | {ours.bias:+.1f}"
-            yield f"| {_CALLED[metric]} | {ours.rows} | {errors} | {stated} |"
+            yield f"| {CALLED[metric]} | {ours.rows} | {errors} | {stated} |"
 
 
 def with_stated(text: str, found: Validation) -> str:
@@ -117,8 +109,8 @@ def _at_rates(records: Sequence[MeasurementRecord]) -> str:
         location = parse_url(f"sqlite:///{folder}/store.sqlite")
         create_if_missing(location)
         found, _ = compared_at_rates(usable(records).records, location, ())
-    rows, said = len({one.point for one in found}), _briefly((one.metric, one.error) for one in found)
-    return f"Where a rate is stated, `sweepdb validate` simulates it: {said} of {rows} rows."
+    rows, errors = len({one.point for one in found}), _briefly((one.metric, one.error) for one in found)
+    return f"Where a rate is stated, `sweepdb validate` simulates it: {errors} of {rows} rows."
 
 
 def _waiting(records: Sequence[MeasurementRecord], counted: Validation) -> str:
@@ -126,24 +118,16 @@ def _waiting(records: Sequence[MeasurementRecord], counted: Validation) -> str:
     stated = Counter(tuple(sorted(one.metrics.items())) for one in records)
     once = [one for one in records if stated[tuple(sorted(one.metrics.items()))] == 1]
     found = compare([one for one in once if one.key not in counted.points], most_ttft=1.0).of("known")
-    rows, said = len({one.record_key for one in found}), _briefly((one.metric, one.error) for one in found)
-    return f"Of those that wait for most of their time {rows} are stated of one device alone. As they were: {said}."
+    rows, errors = len({one.record_key for one in found}), _briefly((one.metric, one.error) for one in found)
+    return f"Of those that wait for most of their time {rows} are stated of one device alone. As they were: {errors}."
 
 
 def _briefly(errors: Iterable[tuple[str, float]]) -> str:
-    by_metric: dict[str, list[float]] = {metric: [] for metric in _SHOWN}
+    by_metric: dict[str, list[float]] = {metric: [] for metric in SHOWN}
     for metric, error in errors:
         by_metric[metric].append(error)
-    found = [(_CALLED[metric], figures(some)) for metric, some in by_metric.items()]
+    found = [(CALLED[metric], figures(some)) for metric, some in by_metric.items()]
     return ", ".join(f"{name} {one.median_ape:.0f}/{one.mean_ape:.0f} %" for name, one in found if one)
-
-
-def _taken(excluded: Iterable[Exclusion]) -> str:
-    return "; ".join(f"{one.rows}: {one.rule}" for one in excluded) or "none"
-
-
-def _said(one: Figures) -> str:
-    return f"{one.median_ape:.1f}/{one.mean_ape:.1f}/{one.p90_ape:.1f} | {one.bias:+.1f}"
 
 
 def _published() -> Iterator[str]:
@@ -180,11 +164,11 @@ def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
 
 
 def main(arguments: Sequence[str]) -> None:
-    laboratory, others, target, *beside = map(Path, arguments)
+    laboratory, others, gathered, target, *beside = map(Path, arguments)
     records, sent = read_measurements(others).records, _as_sent(others)
     found, known = compare(records), compare(sent)
-    left_out = [_waiting(sent, known), _at_rates(sent)]
-    text = page(compare(read_measurements(laboratory).records), found, known, left_out)
+    of_others = _of_others(found, known, [_waiting(sent, known), _at_rates(sent)])
+    text = page(compare(read_measurements(laboratory).records), of_others, Gathered.read(gathered))
     target.write_text(text.rstrip() + "\n", encoding="utf-8")
     for one in beside:
         one.write_text(with_stated(one.read_text(encoding="utf-8"), found), encoding="utf-8")

@@ -19,7 +19,7 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import illegality
 from evaluator.ledger.limits import impossible, saturated_users
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
-from evaluator.ledger.readers.building import circumstances_of
+from evaluator.ledger.readers.building import Circumstances, circumstances_of
 from evaluator.ledger.recipes import Served, flags_of, has_recipe, replicates_attention
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
@@ -152,7 +152,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (_replicas(record), 0, None)
     users = 1.0 if said.saturated else _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
-    engine = engine_of(record.engine, None if apart else record.engine_version, said.measured_year)
+    engine = engine_of(record.engine, None if apart else record.engine_version, _year(record, said))
     precision = (record.precision or "").lower()
     served = Served(point_id=said.point_id, engine=engine, model=model_name, device=device.name, precision=precision,
                     users=users, input_length=input_length, output_length=output_length, tp=plan.tp,
@@ -195,6 +195,10 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         prefill_instances=prefill_instances,
         prefill_plan=prefill_plan,
     )
+
+
+def _year(record: MeasurementRecord, said: Circumstances) -> int | None:
+    return said.measured_year or (None if record.measured_at is None else record.measured_at.year)
 
 
 def _replicated(side: SideRecord) -> SideRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evaluator.inputs.devices.device import DeviceProfile
@@ -137,10 +138,10 @@ def seats_in_memory(deployment: Deployment, *, whole: bool = False) -> int | Non
     """A replica's requests that memory holds, where more are asked; None: all.
 
     One counts at its mean length, since engines admit while blocks are left; `whole`, as in a batch, at its last. None
-    also where weights do not fit, and for TensorRT-LLM, whose checkpoints bring narrow keys that rows do not state."""
-    if (deployment.engine or "").startswith("trtllm"):
-        return None
+    also where weights do not fit. TensorRT-LLM's checkpoints bring narrow keys that rows do not state: eight bits."""
     model, precision, plan = deployment.model, deployment.precision, deployment.plan
+    if (deployment.engine or "").startswith("trtllm"):
+        precision = replace(precision, attention="FP8")
     memory, weights = deployment.device.memory_bytes, _weight_bytes(model, precision, plan)
     vllm = (deployment.engine or "vllm").startswith("vllm")
     free = MEMORY_SHARE * memory - weights if vllm else MEMORY_SHARE * (memory - weights)

@@ -27,7 +27,8 @@ SAME_SHAPES: Mapping[str, str] = {
     "qwen2-7b": "Qwen/Qwen2.5-7B",
 }
 # Variants of a model that keep its shapes: a date, tuning, the precision of its weights.
-VARIANT = re.compile(r"-(?:2507|instruct|thinking|fp8|nvfp4|fp4)$")
+VARIANT = re.compile(r"-(?:2507|instruct|thinking|bf16|fp8|nvfp4|fp4)$")
+_FORMAT = re.compile(r"-(?:bf16|fp8)$")  # of the one checkpoint of a model that the catalogue has
 # Starts of names, and what of the architecture the evaluator has no formula for.
 UNCOVERED: Mapping[str, str] = {
     "llama-4": "chunked local attention",
@@ -80,12 +81,14 @@ def _found(name: str) -> tuple[str, ModelSpec] | str:
 
 def _known(short: str) -> str | None:
     catalogue = {known.split("/")[-1].lower(): known for known in reversed(list_models())}
-    while short not in catalogue and short not in SAME_SHAPES:
+    by_weights = {_FORMAT.sub("", name): known for name, known in catalogue.items()}
+    named = {**by_weights, **SAME_SHAPES, **catalogue}
+    while short not in named:
         shorter = VARIANT.sub("", short)
         if shorter == short:
             return None
         short = shorter
-    return catalogue.get(short) or SAME_SHAPES[short]
+    return named[short]
 
 
 def measured_precision(

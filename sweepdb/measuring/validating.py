@@ -53,6 +53,7 @@ GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("
 STANDINGS = ("all", "device", "engine", "kind")  # of both sides, where there is a peer
 
 FEW_REQUESTS = 100
+FEWER_THAN_STAGES = "fewer users than stages of the pipeline: rows hold one a stage"
 SHORT_RUN = f"run of fewer than {FEW_REQUESTS} requests: its times hold warm-up and first compiles, predictions do not"
 
 Progress = Callable[[int, int], None]  # (scenarios evaluated, scenarios)
@@ -253,6 +254,9 @@ def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter
             deployment = deployment_of(record)
         except Unmatched as reason:
             rules[reason.rule] += 1
+            continue
+        if record.mode != "prefill" and deployment.users_of_replica < deployment.plan.pp:
+            rules[FEWER_THAN_STAGES] += 1
             continue
         points.append((record, deployment))
         repairs.update(deployment.repairs)

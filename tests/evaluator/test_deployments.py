@@ -6,6 +6,7 @@ import json
 import re
 import urllib.request
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from measured_points import closed_loop
@@ -54,6 +55,9 @@ def rule_of(point: MeasurementRecord) -> str:
         ("Qwen/Qwen3.5-397B-A17B", "Qwen/Qwen3.5-397B-A17B"),
         ("zhipuai/GLM-5", "zai-org/GLM-5"),
         ("deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V3.2"),
+        # The catalogue has one of a publisher's checkpoints, whose names differ in the format of their weights alone.
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),
+        ("NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"),
     ],
 )
 def test_models_by_their_published_names(stated, catalogue):
@@ -74,6 +78,14 @@ def test_models_without_a_formula_are_named_and_nothing_is_fetched(stated, rule,
 
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
     assert rule_of(record(model=stated)) == rule
+
+
+def test_a_run_without_a_version_is_of_its_days_engine():
+    # vllm_v0.yaml: until 2024; vllm_sync.yaml: until 2025; nothing older is known of a run of 2026.
+    for year, engine in ((2024, "vllm_v0"), (2025, "vllm_sync"), (2026, "vllm")):
+        day = datetime(year, 11, 5, tzinfo=UTC)
+        assert deployment_of(record(engine_version=None, measured_at=day)).engine == engine
+    assert deployment_of(record(engine_version="0.19.0", measured_at=datetime(2024, 1, 1, tzinfo=UTC))).engine == "vllm"
 
 
 @pytest.mark.parametrize(

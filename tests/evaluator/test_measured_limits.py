@@ -67,7 +67,9 @@ def test_users_beyond_what_memory_holds_wait():
     assert seats_in_memory(deployment(**long, users=1715)) is None
     assert seats_in_memory(deployment(**long, users=1716), whole=True) == 1572
     assert seats_in_memory(deployment(**long, users=3431, plan=Plan(dp=2))) == 1715  # 1,716 on the fuller replica
-    assert seats_in_memory(deployment(**long, users=1716, engine="trtllm")) is None
+    # TensorRT-LLM's checkpoints may bring keys of one byte, of which 77.27e9 bytes hold twice as many.
+    assert seats_in_memory(deployment(**long, users=3430, engine="trtllm")) is None
+    assert seats_in_memory(deployment(**long, users=3431, engine="trtllm")) == 3430
     assert scenario_of(deployment(**long, users=1716), "asked").launch.seats == 1715
     assert scenario_of(deployment(**long, users=1716, mode="decode"), "asked").launch.seats is None
     batch = deployment(**long, users=1716, batched=True)  # which no question says
