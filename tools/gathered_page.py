@@ -57,6 +57,7 @@ def gathered_section(one: Gathered) -> Iterator[str]:
     yield f"* Set: tests/data/published_runs.csv, {len(points)} points of {len({one.sources[key] for key in points})}"
     yield "  sources. Each row has its address. They were written down before any of them was predicted."
     yield from chosen(one.found)
+    yield "* Four of the publishers have other pages in closed.csv, NIM another model in published.csv. Four are new."
     yield "* By source: median/mean error. Statements are checked over points, then with each source counting alike.\n"
     yield from _first()
     yield from both(one.found, one.found)
