@@ -20,6 +20,7 @@ ENGINES = {
     "vLLM from 0.14": "vllm", "vLLM 0.8 to 0.13": "vllm_sync", "SGLang from 0.5.6": "sglang",
     "SGLang before 0.5.6": "sglang_locked", "TensorRT-LLM": "trtllm",
 }  # fmt: skip
+KINDS = {"dense": "dense", "mixtures of experts": "mixture of experts"}
 DEVICES = {
     name.upper().removesuffix("_SXM"): name
     for name in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
@@ -78,6 +79,17 @@ def _engine(cells: list[str], rows: Printed) -> list[str]:
     return [cells[0], found[0][0], *(_short(one[1]) for one in found)]
 
 
+def _model(cells: list[str], rows: Printed) -> list[str]:
+    model, _, device = cells[0].partition(" on ")
+    table, row = "kind", KINDS.get(cells[0], "")
+    if device:
+        table = "device and model"
+        named = (one[2] for one in rows if one[:2] == (ASKED, table) and model in one[2])
+        row = next((one for one in named if one.startswith(f"{DEVICES[device]} ")), "")
+    tpot, ttft = (rows[ASKED, table, row, metric] for metric in ("tpot", "ttft"))
+    return [cells[0], tpot[0], _short(tpot[1]), _short(ttft[1])]
+
+
 def _beside(cells: list[str], rows: Printed) -> list[str]:
     table, row = (BOTH, "all") if cells[0] == "all" else (f"device, {BOTH}", DEVICES[cells[0]])
     tpot, ttft = (rows[ASKED, table, row, metric] for metric in ("tpot", "ttft"))
@@ -106,6 +118,7 @@ def _metric(cells: list[str], rows: Printed) -> list[str]:
 TABLES: Mapping[tuple[str, ...], Rewrite] = {
     ("points", "measure"): _first,
     ("engine", "rows", "TPOT as asked"): _engine,
+    ("models, as asked", "rows"): _model,
     ("device", "models that count"): _beside,
     ("device and engine", "rows", "TPOT, ours"): _served,
     ("rows", "number", "end to end, ours"): _standing,
