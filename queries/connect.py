@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.scoping.scenario_relation import load_scenarios
-from queries.scoping.voided import read_hidden
+from queries.scoping.voided import load_scenarios, read_hidden
 from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import InputError, StoreError

@@ -99,7 +99,7 @@ def _versions() -> str:
 
 
 def _script(shell: str) -> str:
-    from cli.completion.scripts import SHELLS, completion_script
+    from cli.completion import SHELLS, completion_script
 
     if shell not in SHELLS:
         raise InputError(f"--show-completion {shell} is not one of {', '.join(SHELLS)}")

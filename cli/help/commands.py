@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer import BadParameter
@@ -198,9 +200,7 @@ class DescribedCommand(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Whole, so that they can be copied."""
         asked = self._report(ctx)
-        from cli.help.examples import EXAMPLES
-
-        examples: Sequence[str] = EXAMPLES.get(str(self.name), ())
+        examples: Sequence[str] = examples_of_commands().get(str(self.name), ())
         if asked is not None:
             from cli.help.report_help import report_examples
 
@@ -210,6 +210,17 @@ class DescribedCommand(TyperCommand):
             formatter.write("Examples:\n")
             for example in examples:
                 formatter.write("".join(f"{line}\n" for line in _continued(f"sweepdb {example}", formatter.width)))
+
+
+def examples_of_commands() -> dict[str, tuple[str, ...]]:
+    """Two a command; a test runs them through the parser."""
+    lines = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8").splitlines()
+    return {command: tuple(found) for command, found in groupby(lines, _command)}
+
+
+def _command(line: str) -> str:
+    first, second, *_ = f"{line} ".split(" ")
+    return second if first == "db" else first
 
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {

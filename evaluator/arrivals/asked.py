@@ -18,7 +18,7 @@ from evaluator.arrivals.streams import (
 )
 from evaluator.arrivals.trace_caches import HeldTokens
 from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.inputs.vision.images import Images
+from evaluator.inputs.images import Images
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.serving.encoding import encoded_images, spreads_images
 from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
