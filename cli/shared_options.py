@@ -10,6 +10,7 @@ import typer
 
 from cli.derived import spelled
 from store.errors import InputError
+from sweepdb import evaluating
 from sweepdb.stores import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
@@ -69,12 +70,10 @@ def parse_batch_range(text: str | None) -> tuple[int, int | None]:
 
 
 def joined_numbers(options: Mapping[str, Any], items: Mapping[str, Declared]) -> dict[str, Any]:
-    from sweepdb.evaluating import takes_numbers
-
     parsed = dict(options)
     for keyword, item in items.items():
         text = options.get(keyword)
-        if text is None or not takes_numbers(item):
+        if text is None or not evaluating.takes_numbers(item):
             continue
         if keyword == "rates" and text == "auto":
             parsed[keyword] = None

@@ -7,25 +7,18 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from queries.parsing import ParsedSelect, parse_select
 from queries.scoping.voided import load_scenarios, read_hidden
 from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
+from store import schema, sealing
 from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, duckdb, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
-from store.schema import (
-    PROBE_COLUMNS,
-    RAW_NAMES,
-    SCENARIO,
-    STORED_PROBE,
-    TABLES,
-    raw_table,
-)
 from store.sealing import (
     LOAD_RELATIONS,
     Snapshot,
@@ -47,14 +40,11 @@ from store.sealing import (
     worth_pruning,
 )
 
-if TYPE_CHECKING:
-    from store.sealing import LoadCounts, Part, Ranges
-
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
 
-_COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
-_WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
+_COLUMNS = ", ".join(column.name for column in schema.PROBE_COLUMNS)
+_WIDE = [(column.name, column.type) for column in schema.PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
@@ -67,7 +57,7 @@ _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
 
 @cache
 def _every_column() -> frozenset[str]:
-    return frozenset(column.name for column in raw_table(_POINTS).columns)
+    return frozenset(column.name for column in schema.raw_table(_POINTS).columns)
 
 
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
@@ -94,7 +84,7 @@ class StoreConnection:
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
         self._part_files: tuple[Path, ...] = ()  # that stand in place of rows
-        self._load_counts: LoadCounts = {}
+        self._load_counts: sealing.LoadCounts = {}
         self._wanted: frozenset[int] | None = None  # scenarios that are asked about; None: all there are
         self._bound: frozenset[int] | None = None  # scenarios whose probes are there
         self.thinned = ThinnedBlocks()
@@ -144,7 +134,7 @@ class StoreConnection:
         """Everything, where the parser cannot tell."""
         parsed = parse_select(self.duckdb, sql)
         if parsed is None:
-            self.provide({*vocabulary(), *RAW_NAMES})
+            self.provide({*vocabulary(), *schema.RAW_NAMES})
         else:
             self.provide_parsed(parsed)
 
@@ -152,8 +142,8 @@ class StoreConnection:
         """Relations that could only be listed get their shape, without rows."""
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
-            self.provide(self._raw & {STORED_PROBE})
-            for name in sorted(RAW_NAMES - self._raw):
+            self.provide(self._raw & {schema.STORED_PROBE})
+            for name in sorted(schema.RAW_NAMES - self._raw):
                 create_shape(self.duckdb, name)
                 self._made.add(name)
             self._create(files_for(vocabulary()))
@@ -162,11 +152,11 @@ class StoreConnection:
         """Bring in public and raw names, and of measured points at least the columns `points_by`."""
         names = frozenset(names)
         files = files_for(names)
-        shown = (names & RAW_NAMES).union(*(file.raw for file in files))
-        raw = shown | {STORED_PROBE} if PROBE_ROWS in names else shown
+        shown = (names & schema.RAW_NAMES).union(*(file.raw for file in files))
+        raw = shown | {schema.STORED_PROBE} if PROBE_ROWS in names else shown
         by = frozenset(points_by() if _POINTS in raw else ())
         lacking = bool(by) and not by & _every_column() <= self._points_by
-        unbound = STORED_PROBE in raw and not self._is_bound()
+        unbound = schema.STORED_PROBE in raw and not self._is_bound()
         # A name can be both: `scenario` is a public view over raw.scenario.
         if self._raw and not (lacking or unbound) and raw - self._raw <= _FOR_GOOD:
             self._add(raw - self._raw)
@@ -174,7 +164,7 @@ class StoreConnection:
             if lacking:
                 self._points_by = by
             self._load(self._raw | raw)
-        if STORED_PROBE in shown:
+        if schema.STORED_PROBE in shown:
             self._view_probes()
         self._create(files)
 
@@ -186,7 +176,7 @@ class StoreConnection:
             self.refresh()
         if self._parts_alone is None:
             self._view_probes()
-        return self._parts_alone or f"raw.{STORED_PROBE}"
+        return self._parts_alone or f"raw.{schema.STORED_PROBE}"
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
         """Only these scenarios are asked about from here on.
@@ -261,28 +251,26 @@ class StoreConnection:
     def _load_once(self, names: frozenset[str]) -> None:
         if not self._read(names, most_unsealed_probes=_WORTH_SEALING):
             # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
-            from store.sealing import seal_location
-
             with suppress(StoreError):
-                seal_location(self.location, wait_s=0.0)
+                sealing.seal_location(self.location, wait_s=0.0)
             self._read(names)
 
     def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
         """At one moment; gives up beyond so many unsealed probes."""
         self._load_counts = {}
         with read_transaction(self.location) as transaction:
-            reads_parts = STORED_PROBE in names and self._straight is None
+            reads_parts = schema.STORED_PROBE in names and self._straight is None
             listed = list_parts(self.location, transaction.store_id) if reads_parts else ()
-            if STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
+            if schema.STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
                 return False
-            for name in sorted(names - {STORED_PROBE}):
+            for name in sorted(names - {schema.STORED_PROBE}):
                 self._load_table(transaction, name)
         return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
-        table = raw_table(name)
+        table = schema.raw_table(name)
         self._drop(name)
-        if table is SCENARIO:
+        if table is schema.SCENARIO:
             load_scenarios(self.duckdb, transaction)
             return
         if name in LOAD_RELATIONS:
@@ -300,7 +288,7 @@ class StoreConnection:
 
     def _load_points(self, transaction: ReadTransaction) -> None:
         """Points, and what they share: its names and sizes repeat and come as one text, since cells take long."""
-        shares = str(TABLES[_POINTS].shares)
+        shares = str(schema.TABLES[_POINTS].shares)
         points, facts = (
             [one for one in _typed(part) if one[0] in self._points_by or one[0].endswith("id")]
             for part in (_POINTS, shares)
@@ -319,7 +307,7 @@ class StoreConnection:
             ("point." if (name, type_) in points else "") + name
             if (name, type_) in there
             else f"NULL::{type_} AS {name}"
-            for name, type_ in raw_table(_POINTS).typed_names
+            for name, type_ in schema.raw_table(_POINTS).typed_names
         )
         self.duckdb.execute(
             f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM raw.{_POINTS}_own AS point"  # noqa: S608 - our names
@@ -344,7 +332,7 @@ class StoreConnection:
             self.duckdb.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} raw.{name}")
 
     def _load_probes(
-        self, transaction: ReadTransaction, listed: Sequence[Part], most_unsealed_probes: int | None
+        self, transaction: ReadTransaction, listed: Sequence[sealing.Part], most_unsealed_probes: int | None
     ) -> bool:
         for table in ("unsealed_block", "unsealed_probe", "unsealed_row", "unsealed_place", THINNED, "hidden"):
             self._drop(table)
@@ -384,9 +372,9 @@ class StoreConnection:
             self._viewed = True
 
     def _make_view(self) -> None:
-        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {self._stored}")
+        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{schema.STORED_PROBE} AS {self._stored}")
 
-    def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
+    def _bind(self, transaction: ReadTransaction, listed: Sequence[sealing.Part]) -> sealing.Ranges:
         """Opens needed parts; returns blocks that none holds."""
         blocks = None
         if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
@@ -411,12 +399,12 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    columns = _WIDE if name == STORED_PROBE else raw_table(name).typed_names
+    columns = _WIDE if name == schema.STORED_PROBE else schema.raw_table(name).typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
 
-def _files_of(parts: Sequence[Part]) -> str:
+def _files_of(parts: Sequence[sealing.Part]) -> str:
     files = ", ".join("'" + str(part.path).replace("'", "''") + "'" for part in parts)
     return f"read_parquet([{files}])"
 
@@ -433,7 +421,7 @@ def connect(store: StoreLocation | str | None = None) -> StoreConnection:
 
 
 def _typed(table: str) -> list[tuple[str, str]]:
-    return [(column.name, column.type.read_as) for column in TABLES[table].columns]
+    return [(column.name, column.type.read_as) for column in schema.TABLES[table].columns]
 
 
 def _listed(columns: Iterable[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
@@ -18,10 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from cli.derived import OLD_FLAGS
 from cli.output import say
 from store.errors import InputError
-
-if TYPE_CHECKING:
-    from sweepdb.asking import Report
-
+from sweepdb import asking
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
@@ -113,13 +110,11 @@ class DescribedCommand(TyperCommand):
         ctx.meta[_TYPED] = tuple(args)
         for old, new in OLD_FLAGS.items():
             if any(one.partition("=")[0] == old for one in args):
-                from sweepdb.asking import old_word_note
-
-                say(f"note: {old_word_note(old, new)}".replace("`", ""))
+                say(f"note: {asking.old_word_note(old, new)}".replace("`", ""))
         refuse_repeated(args, self.get_params(ctx))
         return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
 
-    def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
+    def _shown(self, ctx: Any, asked: asking.Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
         """Options that matter; all where asked, or where few exist."""
         from cli.help.headings import FEW
 
@@ -133,7 +128,7 @@ class DescribedCommand(TyperCommand):
         own = few_takers()
         return lambda name: name in few or name in own
 
-    def _report(self, ctx: Any) -> Report | None:  # noqa: ANN401  of one Typer or another
+    def _report(self, ctx: Any) -> asking.Report | None:  # noqa: ANN401  of one Typer or another
         if self.name != "query":
             return None
         from cli.help.report_help import named_report

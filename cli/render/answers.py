@@ -10,6 +10,7 @@ from cli.derived import spelled
 from cli.render.expected_error import error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from store.texts import counted
+from sweepdb import asking, planning
 from sweepdb.asking import (
     BASIS,
     HELD,
@@ -161,9 +162,10 @@ def bias_notes(answer: Answer) -> Iterator[str]:
             wanted, found = row["input_length_mean"], row[realised]
             if isinstance(wanted, float) and isinstance(found, float):
                 from cli.render.expected_error import bias_note
-                from sweepdb.asking import RealisedMean
 
-                yield from bias_note(RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted))
+                yield from bias_note(
+                    asking.RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted)
+                )
 
 
 def header_lines(answer: Answer) -> Iterator[str]:
@@ -306,10 +308,8 @@ def _beside(
     chosen: Sequence[str], heads: Sequence[str], rows: Sequence[Mapping[str, object]], limits: Limits
 ) -> dict[str, list[str]]:
     """Columns of a terminal: plans as people write them, and the room that the nearest limit on a time leaves."""
-    from sweepdb.planning import short_plan
-
     found = {
-        head: [short_plan(str(row[name])) if row[name] is not None else "-" for row in rows]
+        head: [planning.short_plan(str(row[name])) if row[name] is not None else "-" for row in rows]
         for name, head in zip(chosen, heads, strict=True)
         if name in _PLANS
     }
@@ -324,11 +324,9 @@ def _beside(
 
 def _deployment(row: Mapping[str, object]) -> str:
     """The instances of a row and their plans: `2 x TP1 + 1 x TP2` of disaggregated serving."""
-    from sweepdb.planning import short_plan
-
     sides = [(row.get(f"{side}instances"), row.get(f"{side}plan")) for side in ("prefill_", "decode_", "")]
     return " + ".join(
-        short_plan(str(label)) if count is None else f"{count} x {short_plan(str(label))}"
+        planning.short_plan(str(label)) if count is None else f"{count} x {planning.short_plan(str(label))}"
         for count, label in sides
         if label is not None
     )

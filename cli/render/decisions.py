@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
+from sweepdb import deciding, planning
 
 if TYPE_CHECKING:
-    from sweepdb.deciding import Decision
     from sweepdb.scheduling import DaySchedule, PoolSchedule
     from sweepdb.watching import Watched
 
@@ -20,19 +20,17 @@ _WATCHED = ("metric", "measured", "planned", "expected", "change", "verdict")
 _RUNS = ("run", "device", "plan", "concurrency", "ttft_ms", "predicted", "tpot_ms", "predicted", "limits kept")
 
 
-def decision_lines(found: Decision) -> Iterator[str]:
-    from sweepdb.deciding import NEXT, outcome_line, sentences
-    from sweepdb.planning import short_plan
-
+def decision_lines(found: deciding.Decision) -> Iterator[str]:
     yield from (f"{line}\n" for line in found.curve.scope)
-    for line in sentences(found):
+    for line in deciding.sentences(found):
         yield Paragraph(line)
-        if (start := found.next_start) is not None and line.startswith(NEXT):
-            yield from (f"  {outcome_line(found, one)}\n" for one in start.outcomes)
+        if (start := found.next_start) is not None and line.startswith(deciding.NEXT):
+            yield from (f"  {deciding.outcome_line(found, one)}\n" for one in start.outcomes)
     yield "\n"
     yield from table_lines(_SHOWN, [
-        (one.device, f"{one.instances} x {short_plan(one.plan)}", one.num_devices, one.concurrency, one.requests_per_s,
-         one.output_tokens_per_s, one.ttft_ms, one.tpot_ms, f"{100 * one.holds:.0f} %", one.stands, one.probe)
+        (one.device, f"{one.instances} x {planning.short_plan(one.plan)}", one.num_devices, one.concurrency,
+         one.requests_per_s, one.output_tokens_per_s, one.ttft_ms, one.tpot_ms, f"{100 * one.holds:.0f} %", one.stands,
+         one.probe)
         for one in found.others[:_MOST]
     ])  # fmt: skip
     if len(found.others) > _MOST:
@@ -40,7 +38,7 @@ def decision_lines(found: Decision) -> Iterator[str]:
     if found.runs:
         yield "\n"
         yield from table_lines(_RUNS, [
-            (one.measurement[:8], one.device, short_plan(one.plan), f"{one.concurrency:g}", one.ttft_ms,
+            (one.measurement[:8], one.device, planning.short_plan(one.plan), f"{one.concurrency:g}", one.ttft_ms,
              one.predicted_ttft_ms, one.tpot_ms, one.predicted_tpot_ms, one.keeps_limits)
             for one in found.runs
         ])  # fmt: skip

@@ -13,17 +13,7 @@ from collections.abc import Callable, Mapping
 import yaml
 
 from store.errors import InputError
-from sweepdb.launching.server_command import (
-    CONFIG_FILE,
-    ENGINE_NAMES,
-    HEALTH,
-    PORTS,
-    Engine,
-    Files,
-    Role,
-    ServerCommand,
-    one_by_one,
-)
+from sweepdb.launching import server_command
 from sweepdb.launching.shell_target import quoted
 
 IN_THE_IMAGE = "/deployment"
@@ -48,37 +38,39 @@ def dumped(*documents: Manifest) -> str:
     return yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, default_flow_style=False, width=120)
 
 
-def short_name(command: ServerCommand, longest: int = 40) -> str:
+def short_name(command: server_command.ServerCommand, longest: int = 40) -> str:
     model = command.instance.model_name.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:longest].strip("-")
 
 
 RELEASE = "1.5.1"
 # Engines of the release: what its runtimes hold, and under which module they start.
-BROUGHT: Mapping[Engine, str] = {"vllm": "0.28.0", "sglang": "0.5.18", "trtllm": "1.3.0rc25"}
-_RUNTIMES: Mapping[Engine, str] = {"trtllm": "tensorrtllm"}  # where not called as the engine
-_TYPES: Mapping[Role, str] = {"server": "worker", "prefill": "prefill", "decode": "decode"}
+BROUGHT: Mapping[server_command.Engine, str] = {"vllm": "0.28.0", "sglang": "0.5.18", "trtllm": "1.3.0rc25"}
+_RUNTIMES: Mapping[server_command.Engine, str] = {"trtllm": "tensorrtllm"}  # where not called as the engine
+_TYPES: Mapping[server_command.Role, str] = {"server": "worker", "prefill": "prefill", "decode": "decode"}
 _SECRET = "hf-token-secret"  # noqa: S105  the name of a secret
 _BOOTSTRAP_PORT = "30001"
 _LONGEST_NAME = 24  # the operator joins names of graph, component and role into one of 45 at most
 
 
-def dynamo_version(engine: Engine, version: str | None) -> str:
+def dynamo_version(engine: server_command.Engine, version: str | None) -> str:
     if engine not in BROUGHT:
-        raise InputError(f"Dynamo {RELEASE} does not bring {ENGINE_NAMES[engine]}", hint="`target=shell`")
+        raise InputError(
+            f"Dynamo {RELEASE} does not bring {server_command.ENGINE_NAMES[engine]}", hint="`target=shell`"
+        )
     if version not in {None, BROUGHT[engine]}:
         raise InputError(
-            f"Dynamo {RELEASE} brings {ENGINE_NAMES[engine]} {BROUGHT[engine]}, not {version}",
+            f"Dynamo {RELEASE} brings {server_command.ENGINE_NAMES[engine]} {BROUGHT[engine]}, not {version}",
             hint=f"`engine_version={BROUGHT[engine]}`, or `target=k8s`",
         )
     return BROUGHT[engine]
 
 
-def graph_name(commands: list[ServerCommand]) -> str:
+def graph_name(commands: list[server_command.ServerCommand]) -> str:
     return short_name(commands[0], _LONGEST_NAME)
 
 
-def dynamo_files(commands: list[ServerCommand]) -> Files:
+def dynamo_files(commands: list[server_command.ServerCommand]) -> server_command.Files:
     for one in commands:
         if one.instance.scenario.device.vendor != "NVIDIA":
             raise InputError(
@@ -101,7 +93,7 @@ def dynamo_files(commands: list[ServerCommand]) -> Files:
     return {"dynamo.yaml": dumped(*settings, graph)}
 
 
-def _worker(command: ServerCommand, image: str, graph: str) -> Manifest:
+def _worker(command: server_command.ServerCommand, image: str, graph: str) -> Manifest:
     instance = command.instance
     container: dict[str, object] = {
         "name": "main",
@@ -132,22 +124,22 @@ def _token() -> Manifest:
     return {"envFrom": [{"secretRef": {"name": _SECRET, "optional": True}}]}
 
 
-def _args(command: ServerCommand) -> list[str]:
+def _args(command: server_command.ServerCommand) -> list[str]:
     """No port of its own, and the role by name."""
     model = command.instance.model_name
     apart = ["--disaggregation-mode", command.role] if command.role != "server" else []
     if command.engine == "trtllm":
-        settings = f"{IN_THE_IMAGE}/{command.role}-{CONFIG_FILE}"
+        settings = f"{IN_THE_IMAGE}/{command.role}-{server_command.CONFIG_FILE}"
         return ["--model-path", model, "--served-model-name", model, "--extra-engine-args", settings, *apart]
     own = {"--port", "--disaggregation-mode"}
-    words = one_by_one((name, value) for name, value in command.settings.items() if name not in own)
+    words = server_command.one_by_one((name, value) for name, value in command.settings.items() if name not in own)
     if command.engine == "vllm":
         return ["--model", model, *words, *apart]
     reached = ["--disaggregation-bootstrap-port", _BOOTSTRAP_PORT, "--host", "0.0.0.0"] if apart else []  # noqa: S104
     return [*words, *apart, *reached]
 
 
-def _config_map(name: str, command: ServerCommand) -> Manifest:
+def _config_map(name: str, command: server_command.ServerCommand) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": command.config_files()}
 
 
@@ -155,11 +147,11 @@ _RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Huawei": "huawe
 _NIXL_PORT = 5600
 
 
-def manifests(target: str, commands: list[ServerCommand]) -> Files:
+def manifests(target: str, commands: list[server_command.ServerCommand]) -> server_command.Files:
     return _TARGETS[target](commands)
 
 
-def _one_host(commands: list[ServerCommand], target: str) -> None:
+def _one_host(commands: list[server_command.ServerCommand], target: str) -> None:
     for one in commands:
         if one.instance.nodes > 1:
             raise InputError(
@@ -168,25 +160,25 @@ def _one_host(commands: list[ServerCommand], target: str) -> None:
             )
 
 
-def _only_vllm(commands: list[ServerCommand], target: str) -> None:
+def _only_vllm(commands: list[server_command.ServerCommand], target: str) -> None:
     if commands[0].engine != "vllm":
         raise InputError(f"{target} serves with vLLM", hint="`engine=vllm`, or `target=k8s`")
 
 
-def _words(command: ServerCommand) -> list[str]:
-    words = one_by_one(command.words())
+def _words(command: server_command.ServerCommand) -> list[str]:
+    words = server_command.one_by_one(command.words())
     held = command.config_files()
     return [*command.program, *(f"{IN_THE_IMAGE}/{word}" if word in held else word for word in words)]
 
 
-def _resource(command: ServerCommand) -> str:
+def _resource(command: server_command.ServerCommand) -> str:
     vendor = command.instance.scenario.device.vendor
     if vendor not in _RESOURCES:
         raise InputError(f"no name of {vendor} devices in Kubernetes is known", hint="`target=shell`")
     return _RESOURCES[vendor]
 
 
-def _compose(commands: list[ServerCommand]) -> Files:
+def _compose(commands: list[server_command.ServerCommand]) -> server_command.Files:
     _one_host(commands, "Compose")
     devices, most = sum(one.instances * one.instance.devices for one in commands), commands[0].instance.devices_a_node
     if devices > most:
@@ -204,7 +196,7 @@ def _compose(commands: list[ServerCommand]) -> Files:
                 "image": one.image,
                 "entrypoint": _words(one),
                 "ipc": "host",
-                "ports": [f"{PORTS[one.role] + one.several + number}:{PORTS[one.role]}"],
+                "ports": [f"{server_command.PORTS[one.role] + one.several + number}:{server_command.PORTS[one.role]}"],
                 "environment": ["HF_TOKEN"],
                 "volumes": ["${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface", f".:{IN_THE_IMAGE}:ro"],
                 "deploy": {
@@ -224,12 +216,12 @@ def _compose(commands: list[ServerCommand]) -> Files:
     return {"compose.yaml": dumped({"services": services})}
 
 
-def _kubernetes(commands: list[ServerCommand]) -> Files:
+def _kubernetes(commands: list[server_command.ServerCommand]) -> server_command.Files:
     _one_host(commands, "Kubernetes")
     return {"kubernetes.yaml": dumped(*(each for one in commands for each in _deployment_and_service(one)))}
 
 
-def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
+def _deployment_and_service(one: server_command.ServerCommand) -> list[Manifest]:
     name = f"{short_name(one)}-{one.role}"
     labels = {"app.kubernetes.io/name": short_name(one), "app.kubernetes.io/component": one.role}
     container: dict[str, object] = {
@@ -239,8 +231,8 @@ def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
         "env": [
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}}}
         ],
-        "ports": [{"containerPort": PORTS[one.role], "name": "http"}],
-        "readinessProbe": {"httpGet": {"path": HEALTH, "port": "http"}, "periodSeconds": 10},
+        "ports": [{"containerPort": server_command.PORTS[one.role], "name": "http"}],
+        "readinessProbe": {"httpGet": {"path": server_command.HEALTH, "port": "http"}, "periodSeconds": 10},
         "resources": {"limits": {_resource(one): str(one.instance.devices)}},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  shared memory of the container
     }
@@ -270,7 +262,7 @@ def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
     return documents
 
 
-def _local_replicas(one: ServerCommand) -> int:
+def _local_replicas(one: server_command.ServerCommand) -> int:
     plan, instance = one.instance.plan, one.instance
     return plan.dp if instance.nodes == 1 else instance.devices_a_node // plan.replica_devices
 
@@ -281,7 +273,7 @@ _BY_CHART = (
 )  # fmt: skip
 
 
-def _replicas_over_hosts(commands: list[ServerCommand], target: str) -> None:
+def _replicas_over_hosts(commands: list[server_command.ServerCommand], target: str) -> None:
     for one in commands:
         if one.instance.nodes > 1 and _local_replicas(one) < 1:
             raise InputError(
@@ -290,22 +282,22 @@ def _replicas_over_hosts(commands: list[ServerCommand], target: str) -> None:
             )
 
 
-def _llm_d(commands: list[ServerCommand]) -> Files:
+def _llm_d(commands: list[server_command.ServerCommand]) -> server_command.Files:
     _only_vllm(commands, "llm-d")
     _replicas_over_hosts(commands, "llm-d")
     model = commands[0].instance.model_name
     values: dict[str, object] = {
         "multinode": any(one.instance.nodes > 1 for one in commands),
         "modelArtifacts": {"name": model, "uri": f"hf://{model}", "authSecretName": "hf-token"},
-        "routing": {"servicePort": PORTS["server"]},
+        "routing": {"servicePort": server_command.PORTS["server"]},
         "decode": _of_llm_d(commands[-1]),
         "prefill": _of_llm_d(commands[0]) if len(commands) > 1 else {"create": False},
     }
     return {"values.yaml": dumped(values)}
 
 
-def _of_llm_d(one: ServerCommand) -> Manifest:
-    args = one_by_one((name, value) for name, value in one.settings.items() if name not in _BY_CHART)
+def _of_llm_d(one: server_command.ServerCommand) -> Manifest:
+    args = server_command.one_by_one((name, value) for name, value in one.settings.items() if name not in _BY_CHART)
     local = _local_replicas(one)
     devices = {_resource(one): str(one.instance.plan.replica_devices * local)}
     host = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
@@ -328,7 +320,7 @@ def _of_llm_d(one: ServerCommand) -> Manifest:
     }
 
 
-def _kserve(commands: list[ServerCommand]) -> Files:
+def _kserve(commands: list[server_command.ServerCommand]) -> server_command.Files:
     _only_vllm(commands, "KServe")
     _replicas_over_hosts(commands, "KServe")
     model = commands[0].instance.model_name
@@ -351,7 +343,7 @@ def _kserve(commands: list[ServerCommand]) -> Files:
 _BY_KSERVE = (*_BY_CHART, "--pipeline-parallel-size", "--enable-expert-parallel")
 
 
-def _of_kserve(one: ServerCommand) -> dict[str, object]:
+def _of_kserve(one: server_command.ServerCommand) -> dict[str, object]:
     plan, local = one.instance.plan, _local_replicas(one)
     words = [
         name if value is None else f"{name} {quoted(value)}"
@@ -382,7 +374,7 @@ def _of_kserve(one: ServerCommand) -> dict[str, object]:
     }
 
 
-_TARGETS: Mapping[str, Callable[[list[ServerCommand]], Files]] = {
+_TARGETS: Mapping[str, Callable[[list[server_command.ServerCommand]], server_command.Files]] = {
     "shell": lambda _: {},
     "compose": _compose,
     "k8s": _kubernetes,
