@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -38,6 +41,26 @@ def dumped(*documents: Manifest) -> str:
     return yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, default_flow_style=False, width=120)
 
 
+@cache
+def _shapes() -> Manifest:
+    found: Manifest = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def shaped(shape: str, /, **values: object) -> dict[str, object]:
+    """A document of manifests.yaml, filled."""
+
+    def filled(part: Any) -> Any:  # noqa: ANN401  whatever YAML holds
+        if isinstance(part, str) and part[:1] + part[-1:] == "<>":
+            return values.get(part[1:-1])
+        if isinstance(part, dict):
+            return {filled(key): value for key, said in part.items() if (value := filled(said)) is not None}
+        return [one for one in map(filled, part) if one is not None] if isinstance(part, list) else part
+
+    document: dict[str, object] = filled(_shapes()[shape])
+    return document
+
+
 def short_name(command: server_command.ServerCommand, longest: int = 40) -> str:
     model = command.instance.model_name.rstrip("/").rpartition("/")[2]
     return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:longest].strip("-")
@@ -48,7 +71,6 @@ RELEASE = "1.5.1"
 BROUGHT: Mapping[server_command.Engine, str] = {"vllm": "0.28.0", "sglang": "0.5.18", "trtllm": "1.3.0rc25"}
 _RUNTIMES: Mapping[server_command.Engine, str] = {"trtllm": "tensorrtllm"}  # where not called as the engine
 _TYPES: Mapping[server_command.Role, str] = {"server": "worker", "prefill": "prefill", "decode": "decode"}
-_SECRET = "hf-token-secret"  # noqa: S105  the name of a secret
 _BOOTSTRAP_PORT = "30001"
 _LONGEST_NAME = 24  # the operator joins names of graph, component and role into one of 45 at most
 
@@ -79,49 +101,28 @@ def dynamo_files(commands: list[server_command.ServerCommand]) -> server_command
             )
     image = f"nvcr.io/nvidia/ai-dynamo/{_RUNTIMES.get(commands[0].engine, commands[0].engine)}-runtime:{RELEASE}"
     name = graph_name(commands)
-    frontend = _component("Frontend", "frontend", 1, {"name": "main", "image": image, **_token()})
-    graph: Manifest = {
-        "apiVersion": "nvidia.com/v1beta1",
-        "kind": "DynamoGraphDeployment",
-        "metadata": {"name": name},
-        "spec": {
-            "backendFramework": commands[0].engine,
-            "components": [frontend, *(_worker(one, image, name) for one in commands)],
-        },
-    }
+    frontend = shaped("dynamo_component", name="Frontend", kind="frontend", replicas=1, image=image)
+    components = [frontend, *(_worker(one, image, name) for one in commands)]
+    graph = shaped("dynamo", name=name, engine=commands[0].engine, components=components)
     settings = [_config_map(f"{name}-{one.role}", one) for one in commands if one.config is not None]
     return {"dynamo.yaml": dumped(*settings, graph)}
 
 
 def _worker(command: server_command.ServerCommand, image: str, graph: str) -> Manifest:
-    instance = command.instance
-    container: dict[str, object] = {
-        "name": "main",
-        "image": image,
-        **_token(),
-        "command": ["python3", "-m", f"dynamo.{command.engine}"],
-        "args": _args(command),
-        "resources": {"limits": {"nvidia.com/gpu": str(instance.devices // instance.nodes)}},
-    }
-    volumes: list[object] = []
-    if command.config is not None:
-        container["volumeMounts"] = [{"name": "settings", "mountPath": IN_THE_IMAGE}]
-        volumes = [{"name": "settings", "configMap": {"name": f"{graph}-{command.role}"}}]
-    made = _component(command.role, _TYPES[command.role], command.instances, container, volumes)
-    return {**made, "multinode": {"nodeCount": instance.nodes}} if instance.nodes > 1 else made
-
-
-def _component(
-    name: str, kind: str, replicas: int, container: Mapping[str, object], volumes: list[object] | None = None
-) -> dict[str, object]:
-    pod: dict[str, object] = {"containers": [container]}
-    if volumes:
-        pod["volumes"] = volumes
-    return {"name": name, "type": kind, "replicas": replicas, "podTemplate": {"spec": pod}}
-
-
-def _token() -> Manifest:
-    return {"envFrom": [{"secretRef": {"name": _SECRET, "optional": True}}]}
+    instance, settings = command.instance, {"name": f"{graph}-{command.role}"}
+    return shaped(
+        "dynamo_component",
+        name=command.role,
+        kind=_TYPES[command.role],
+        replicas=command.instances,
+        image=image,
+        command=["python3", "-m", f"dynamo.{command.engine}"],
+        args=_args(command),
+        resources={"limits": {"nvidia.com/gpu": str(instance.devices // instance.nodes)}},
+        mounts=None if command.config is None else [{"name": "settings", "mountPath": IN_THE_IMAGE}],
+        volumes=None if command.config is None else [{"name": "settings", "configMap": settings}],
+        multinode={"nodeCount": instance.nodes} if instance.nodes > 1 else None,
+    )
 
 
 def _args(command: server_command.ServerCommand) -> list[str]:
@@ -140,11 +141,10 @@ def _args(command: server_command.ServerCommand) -> list[str]:
 
 
 def _config_map(name: str, command: server_command.ServerCommand) -> Manifest:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": command.config_files()}
+    return shaped("settings", name=name, files=command.config_files())
 
 
 _RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Huawei": "huawei.com/Ascend910"}
-_NIXL_PORT = 5600
 
 
 def manifests(target: str, commands: list[server_command.ServerCommand]) -> server_command.Files:
@@ -192,27 +192,15 @@ def _compose(commands: list[server_command.ServerCommand]) -> server_command.Fil
         for number in range(one.instances):
             held = range(first, first + one.instance.devices)
             first = (first + one.instance.devices) % max(one.instance.devices_a_node, one.instance.devices)
-            services[f"{one.role}-{number}"] = {
-                "image": one.image,
-                "entrypoint": _words(one),
-                "ipc": "host",
-                "ports": [f"{server_command.PORTS[one.role] + one.several + number}:{server_command.PORTS[one.role]}"],
-                "environment": ["HF_TOKEN"],
-                "volumes": ["${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface", f".:{IN_THE_IMAGE}:ro"],
-                "deploy": {
-                    "resources": {
-                        "reservations": {
-                            "devices": [
-                                {
-                                    "driver": "nvidia",
-                                    "device_ids": [str(index) for index in held],
-                                    "capabilities": ["gpu"],
-                                }
-                            ]
-                        }
-                    }
-                },
-            }
+            port = server_command.PORTS[one.role]
+            services[f"{one.role}-{number}"] = shaped(
+                "compose",
+                image=one.image,
+                words=_words(one),
+                port=f"{port + one.several + number}:{port}",
+                settings=f".:{IN_THE_IMAGE}:ro",
+                devices=[str(index) for index in held],
+            )
     return {"compose.yaml": dumped({"services": services})}
 
 
@@ -224,42 +212,23 @@ def _kubernetes(commands: list[server_command.ServerCommand]) -> server_command.
 def _deployment_and_service(one: server_command.ServerCommand) -> list[Manifest]:
     name = f"{short_name(one)}-{one.role}"
     labels = {"app.kubernetes.io/name": short_name(one), "app.kubernetes.io/component": one.role}
-    container: dict[str, object] = {
-        "name": one.role,
-        "image": one.image,
-        "command": _words(one),
-        "env": [
-            {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}}}
-        ],
-        "ports": [{"containerPort": server_command.PORTS[one.role], "name": "http"}],
-        "readinessProbe": {"httpGet": {"path": server_command.HEALTH, "port": "http"}, "periodSeconds": 10},
-        "resources": {"limits": {_resource(one): str(one.instance.devices)}},
-        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  shared memory of the container
-    }
-    volumes: list[object] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
-    documents: list[Manifest] = []
-    if one.config is not None:
-        documents.append(_config_map(name, one))
-        volumes.append({"name": "settings", "configMap": {"name": name}})
-        mounts = container["volumeMounts"]
-        assert isinstance(mounts, list)
-        mounts.append({"name": "settings", "mountPath": IN_THE_IMAGE})
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": volumes}}
-    documents += [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"replicas": one.instances, "selector": {"matchLabels": labels}, "template": pod},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
-        },
-    ]
-    return documents
+    told = one.config is not None
+    deployment = shaped(
+        "deployment",
+        name=name,
+        labels=labels,
+        replicas=one.instances,
+        role=one.role,
+        image=one.image,
+        words=_words(one),
+        port=server_command.PORTS[one.role],
+        health=server_command.HEALTH,
+        resource=_resource(one),
+        devices=str(one.instance.devices),
+        mount={"name": "settings", "mountPath": IN_THE_IMAGE} if told else None,
+        volume={"name": "settings", "configMap": {"name": name}} if told else None,
+    )
+    return [*([_config_map(name, one)] if told else []), deployment, shaped("service", name=name, labels=labels)]
 
 
 def _local_replicas(one: server_command.ServerCommand) -> int:
@@ -286,38 +255,32 @@ def _llm_d(commands: list[server_command.ServerCommand]) -> server_command.Files
     _only_vllm(commands, "llm-d")
     _replicas_over_hosts(commands, "llm-d")
     model = commands[0].instance.model_name
-    values: dict[str, object] = {
-        "multinode": any(one.instance.nodes > 1 for one in commands),
-        "modelArtifacts": {"name": model, "uri": f"hf://{model}", "authSecretName": "hf-token"},
-        "routing": {"servicePort": server_command.PORTS["server"]},
-        "decode": _of_llm_d(commands[-1]),
-        "prefill": _of_llm_d(commands[0]) if len(commands) > 1 else {"create": False},
-    }
+    values = shaped(
+        "llm_d",
+        multinode=any(one.instance.nodes > 1 for one in commands),
+        model=model,
+        uri=f"hf://{model}",
+        port=server_command.PORTS["server"],
+        decode=_of_llm_d(commands[-1]),
+        prefill=_of_llm_d(commands[0]) if len(commands) > 1 else {"create": False},
+    )
     return {"values.yaml": dumped(values)}
 
 
 def _of_llm_d(one: server_command.ServerCommand) -> Manifest:
     args = server_command.one_by_one((name, value) for name, value in one.settings.items() if name not in _BY_CHART)
-    local = _local_replicas(one)
-    devices = {_resource(one): str(one.instance.plan.replica_devices * local)}
-    host = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    return {
-        "create": True,
-        "replicas": one.instances,
-        "parallelism": {"tensor": one.instance.plan.tp, "data": one.instance.plan.dp, "dataLocal": local},
-        "containers": [
-            {
-                "name": "vllm",
-                "image": one.image,
-                "modelCommand": "vllmServe",
-                "args": args,
-                "env": [host, {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(_NIXL_PORT)}],
-                "ports": [{"containerPort": _NIXL_PORT, "protocol": "TCP"}],
-                "resources": {"limits": devices, "requests": devices},
-                "mountModelVolume": True,
-            }
-        ],
-    }
+    plan, local = one.instance.plan, _local_replicas(one)
+    devices = {_resource(one): str(plan.replica_devices * local)}
+    return shaped(
+        "llm_d_side",
+        replicas=one.instances,
+        tp=plan.tp,
+        dp=plan.dp,
+        local=local,
+        image=one.image,
+        args=args,
+        devices=devices,
+    )
 
 
 def _kserve(commands: list[server_command.ServerCommand]) -> server_command.Files:
@@ -331,12 +294,7 @@ def _kserve(commands: list[server_command.ServerCommand]) -> server_command.File
     }
     if len(commands) > 1:
         spec["prefill"] = _of_kserve(commands[0])
-    document = {
-        "apiVersion": "serving.kserve.io/v1alpha2",
-        "kind": "LLMInferenceService",
-        "metadata": {"name": short_name(commands[0])},
-        "spec": spec,
-    }
+    document = shaped("kserve", name=short_name(commands[0]), spec=spec)
     return {"llminferenceservice.yaml": dumped(document)}
 
 
@@ -356,16 +314,7 @@ def _of_kserve(one: server_command.ServerCommand) -> dict[str, object]:
         parallelism |= {"data": plan.dp, "dataLocal": local}
     if "--enable-expert-parallel" in one.settings:
         parallelism["expert"] = True
-    template = {
-        "containers": [
-            {
-                "name": "main",
-                "image": one.image,
-                "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": " ".join(words)}],
-                "resources": {"limits": devices, "requests": devices},
-            }
-        ]
-    }
+    template = shaped("kserve_pod", image=one.image, words=" ".join(words), devices=devices)
     return {
         "replicas": one.instances,
         "parallelism": parallelism,
