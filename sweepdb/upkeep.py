@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from migrations.views import differing_views, renew_views
 from queries.bundles import scenario_lines, scenario_of
@@ -82,11 +82,6 @@ class ThinReport:
     bytes: int
 
 
-class _Range(NamedTuple):
-    first: int
-    last: int
-
-
 def thin_parts(location: StoreLocation) -> ThinReport:
     """For parts without one by today's rules."""
     with read_transaction(location) as transaction:
@@ -125,11 +120,8 @@ def winners_of(
     """A DuckDB and SQL for them, in order."""
     checked_path(location, part)
     with in_memory(_MEMORY, scratch / ".thinning") as connection, read_transaction(location) as transaction:
-        ranges = tuple(
-            transaction.rows(
-                _Range, "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1", (part.id,)
-            )
-        )
+        blocks = "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1"
+        ranges = tuple(transaction.numbers(blocks, (part.id,)))
         if not ranges:
             raise StoreError(
                 "A compaction has replaced a part that was to be thinned.",
