@@ -235,33 +235,26 @@ engine_best AS (
             ),
             prefill_instances, prefill_number, decode_number
     ) = 1
-),
-engine_timed AS (
-    SELECT
-        b.question_group, b.devices, b.system_requests_per_s, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
-        d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
-        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_requests_per_s, d.most_qps, p.probe AS prefill_probe,
-        p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
-        d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
-        pair_wait_ms(
-            b.system_requests_per_s / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
-        ) AS wait_ms,
-        b.unqueued_ms + (1.0 - p.first_share) * wait_ms + p.first_share * pair_burst_ms(
-            b.system_requests_per_s / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
-            b.prefill_instances * p.servers_each
-        ) AS ttft_ms
-    FROM engine_best AS b
-    JOIN engine_prefill_front() AS p ON p.prefill_number = b.prefill_number
-    JOIN engine_decode_side() AS d ON d.decode_number = b.decode_number
 )
 SELECT
-    question_group, devices, system_requests_per_s, prefill_instances, decode_instances, ttft_ms, tpot_ms, ttft_ms + answer_ms AS e2e_ms,
-    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms AS prefill_wait_ms,
-    transfer_ms AS kv_transfer_ms, slot_wait_ms, system_requests_per_s / (prefill_instances * prefill_requests_per_s) AS prefill_utilisation,
-    system_requests_per_s / (decode_instances * most_qps) AS decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe,
-    decode_device, decode_plan, system_requests_per_s * (unqueued_ms + wait_ms + answer_ms) / 1000.0 AS users, prefill_scenario,
-    decode_scenario
-FROM engine_timed;
+    b.question_group, b.devices, b.system_requests_per_s, b.prefill_instances, b.decode_instances,
+    pair_wait_ms(
+        b.system_requests_per_s / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
+    ) AS prefill_wait_ms,
+    b.unqueued_ms + (1.0 - p.first_share) * prefill_wait_ms + p.first_share * pair_burst_ms(
+        b.system_requests_per_s / 1000.0 * (b.unqueued_ms + prefill_wait_ms + d.answer_ms), p.service_ms,
+        b.prefill_instances * p.servers_each
+    ) AS ttft_ms,
+    d.tpot_ms, ttft_ms + d.answer_ms AS e2e_ms, d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
+    least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms AS kv_transfer_ms, d.slot_wait_ms,
+    b.system_requests_per_s / (b.prefill_instances * p.qps) AS prefill_utilisation,
+    b.system_requests_per_s / (b.decode_instances * d.most_qps) AS decode_utilisation, p.probe AS prefill_probe,
+    p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
+    d.plan AS decode_plan, b.system_requests_per_s * (b.unqueued_ms + prefill_wait_ms + d.answer_ms) / 1000.0 AS users,
+    p.scenario AS prefill_scenario, d.scenario AS decode_scenario
+FROM engine_best AS b
+JOIN engine_prefill_front() AS p ON p.prefill_number = b.prefill_number
+JOIN engine_decode_side() AS d ON d.decode_number = b.decode_number;
 
 -- Both sides of each size by formulas. Where none serves anything in the scope, a session has empty relations in place of
 -- `formula_enough` and `formula_deployments` (queries/narrow/engines_alone.sql).

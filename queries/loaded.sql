@@ -153,8 +153,7 @@ counted AS (
         SELECT
             load_id, reading, bin_share(ttft_place, ttft_bin) AS in_ttft, bin_share(tpot_place, tpot_bin) AS in_tpot,
             exact_share(coalesce(ended.in_whole, 1)) AS in_whole, exact_share(in_ttft * coalesce(ended.in_both, in_tpot)) AS in_both,
-            requests_1, requests_2, requests_3, requests_4, requests_5,
-            requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
+            requests_1, requests_2, requests_3, requests_4, requests_5, requests
         FROM placed
         JOIN cell USING (load_id)
         LEFT JOIN ended USING (load_id, reading, ttft_bin, tpot_bin)
@@ -220,8 +219,7 @@ GROUP BY ladder, reading;
 -- have none.
 CREATE OR REPLACE TEMP MACRO load_percentiles(load_ids) AS TABLE
 WITH cells AS MATERIALIZED (
-    SELECT load_id, ttft_bin, tpot_bin, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
-    FROM cell WHERE load_id IN (SELECT unnest(load_ids))
+    SELECT load_id, ttft_bin, tpot_bin, requests FROM cell WHERE load_id IN (SELECT unnest(load_ids))
 ),
 marginals AS (
     SELECT load_id, 'ttft' AS metric, ttft_bin AS bin, sum(requests) AS requests FROM cells GROUP BY load_id, ttft_bin
@@ -302,9 +300,7 @@ counted AS (
         sum(requests * bin_share(tpot_place, tpot_bin)) AS of_tpot,
         sum(requests * exact_share(bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin))) AS of_both
     FROM placed
-    JOIN (
-        SELECT load_id, ttft_bin, tpot_bin, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests FROM cell
-    ) AS cells USING (load_id)
+    JOIN cell USING (load_id)
     GROUP BY load_id, axis, scale
 )
 SELECT

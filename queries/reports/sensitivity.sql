@@ -183,10 +183,9 @@ WITH loads AS MATERIALIZED (
 by_bin AS MATERIALIZED (
     SELECT
         load_id, CASE WHEN getvariable('vary') = 'ttft' THEN ttft_bin ELSE tpot_bin END AS bin,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * CASE WHEN getvariable('marginal') THEN 1 ELSE
+        sum(requests * CASE WHEN getvariable('marginal') THEN 1 ELSE
             bin_share(held_place, CASE WHEN getvariable('vary') = 'ttft' THEN tpot_bin ELSE ttft_bin END) END) AS met,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5)
-            * bin_share(held_place, CASE WHEN getvariable('vary') = 'ttft' THEN tpot_bin ELSE ttft_bin END)) AS held
+        sum(requests * bin_share(held_place, CASE WHEN getvariable('vary') = 'ttft' THEN tpot_bin ELSE ttft_bin END)) AS held
     FROM (SELECT DISTINCT load_id, held_place FROM loads)
     JOIN cell USING (load_id)
     GROUP BY load_id, bin
