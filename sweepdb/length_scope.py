@@ -7,12 +7,15 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evaluator import inputs
 from store.errors import InputError
 from store.light_dataclass import NamedTuple
 from store.location import parse_url
 from store.reading import read_transaction
+
+if TYPE_CHECKING:
+    from evaluator.inputs import LengthBin
 
 _BINS = (
     "SELECT w.key, b.min_input_length, b.max_input_length, b.input_length, b.weight, b.output_length"
@@ -58,8 +61,10 @@ def _is_there(text: str) -> bool:
 
 
 def _keys_of(text: str, output_length: float | None, store_url: str | None) -> tuple[str, ...]:
+    from evaluator.inputs import load_distribution
+
     # Without an output length, and where the file has none of its own, any is meant.
-    bins = inputs.load_distribution(Path(text), output_length=math.nan if output_length is None else output_length)
+    bins = load_distribution(Path(text), output_length=math.nan if output_length is None else output_length)
     keys = tuple(key for key, rows in _stored_bins(store_url).items() if _alike(bins, rows))
     if not keys:
         raise InputError(
@@ -77,7 +82,7 @@ def _stored_bins(store_url: str | None) -> dict[str, list[_Row]]:
     return found
 
 
-def _alike(bins: Sequence[inputs.LengthBin], stored: Sequence[_Row]) -> bool:
+def _alike(bins: Sequence[LengthBin], stored: Sequence[_Row]) -> bool:
     wanted = [
         (item.min_input_length, item.max_input_length, item.input_length, item.weight, item.output_length)
         for item in bins

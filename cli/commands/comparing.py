@@ -15,6 +15,8 @@ import typer
 
 from cli.commands.measured import say_problems
 from cli.output import FORMATS, check_format, say, write_rows, write_text
+from cli.pictures import PICTURES, check_picture, write_specification
+from cli.render.progress import ProgressLine
 from cli.render.rows import markdown_lines, table_lines
 from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError, Worsened
@@ -168,8 +170,6 @@ def _junit(found: measuring.Regression, least: float) -> Iterator[str]:
 
 
 def _trend(model: str | None, device: str | None, format_: str, output: Path | None, store: str | None) -> None:
-    from cli.pictures import PICTURES, check_picture, write_specification
-
     check_format(format_, output, known=(*FORMATS, *PICTURES))
     check_picture(format_, output)
     every = measuring.trends(store, model=model, device=device)
@@ -209,14 +209,10 @@ def validate(  # noqa: PLR0917  one parameter an option
     store: StoreOption = None,
 ) -> None:
     """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
-    from cli.pictures import check_picture
-
     check_format(format_, output, known=_OF_VALIDATION)
     check_picture(format_, output)
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
-    from cli.render.progress import ProgressLine
-
     with ProgressLine(sys.stderr) as line:
         done, kept = measuring.validated(
             [Path(part) for part in (measurements or "").split(",") if part],
@@ -232,7 +228,6 @@ def validate(  # noqa: PLR0917  one parameter an option
 
 
 def _write_validation(done: measuring.Validation, against: str | None, format_: str, output: Path | None) -> None:
-    from cli.pictures import PICTURES, write_specification
     from cli.render.validation import as_document, flat_rows, table_text
 
     if format_ == "json":

@@ -14,6 +14,7 @@ import typer
 from cli import shared_options
 from cli.derived import as_typed, with_parameters
 from cli.output import FORMATS, INTERRUPTED, check_format, say, tell, write_rows, write_text
+from cli.render.rows import table_lines
 from store.errors import EvaluationError, InputError
 from store.texts import counted
 from sweepdb import evaluating, launching, reporting, working
@@ -190,7 +191,6 @@ def explain(  # noqa: PLR0917  one parameter an option
     check_picture(format_, output)
     if len(probe) > 2:
         raise InputError(f"explain takes one or two probes, not {len(probe)}")
-    from cli.render.rows import table_lines
     from sweepdb.explaining import explain_probes
 
     explained = explain_probes(probe, store, step=step)

@@ -15,6 +15,9 @@ import typer
 from cli import shared_options
 from cli.derived import as_typed, spelled, with_parameters
 from cli.output import FORMATS, check_format, say, write_rows, write_text
+from cli.render.expected_error import error_lines
+from cli.render.plans import plan_lines, server_lines
+from cli.render.progress import READING, ProgressBar
 from store.errors import InputError, NothingFits
 from store.texts import counted
 from sweepdb import planning, reporting
@@ -59,8 +62,6 @@ def plan(
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {counted(found.probes_evaluated, 'probe')} stored")
     if format_ == "table":
-        from cli.render.plans import plan_lines
-
         write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
     elif format_ == "html":
         _write_page(found, ["plan", model, *_typed(options), "--format", "html"], output, store)
@@ -82,8 +83,6 @@ def _write_page(
     if not isinstance(found, planning.RatePlan):
         _write_report(reporting.of_plan(found), typed, output, store)
         return
-    from cli.render.expected_error import error_lines
-
     errors = dict.fromkeys(error_lines(found.answer))
     command = _repeated(typed, output, store)
     write_text((reporting.rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
@@ -92,8 +91,6 @@ def _write_page(
 @contextmanager
 def asking(store: str | None, jobs: int) -> Iterator[Any]:
     """Shows progress on a terminal."""
-    from cli.render.progress import READING, ProgressBar
-
     with ProgressBar(sys.stderr).begin(READING) as bar:
 
         def say_notes(notes: Sequence[str]) -> None:
@@ -109,8 +106,6 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     output: Path | None,
 ) -> int:  # fmt: skip
     check_format(format_, output, known=FORMATS)
-    from cli.render.plans import server_lines
-
     with asking(store, jobs) as asked:
         found = planning.plan_server(started, model, **asked, **given)
     if format_ == "table":

@@ -10,6 +10,8 @@ import typer
 
 from cli.derived import as_typed
 from cli.output import FORMATS, check_format, write_rows, write_text
+from cli.pictures import PICTURES, check_picture, write_specification
+from cli.render.decisions import pool_lines, schedule_lines
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError
 from sweepdb import reporting, scheduling
@@ -57,8 +59,6 @@ def schedule(  # noqa: PLR0917  one of each option
     """Replicas by hour for a day, from stored loads: static, scheduled, and following the rate.
 
     The schedule with the fewest device-hours is simulated with the day's requests, and gets more where it misses."""
-    from cli.pictures import PICTURES, check_picture
-
     check_format(format_, output, known=(*FORMATS, *PICTURES))
     check_picture(format_, output)
     common: dict[str, Any] = {
@@ -77,11 +77,7 @@ def schedule(  # noqa: PLR0917  one of each option
 
 
 def _show_day(found: scheduling.DaySchedule, format_: str, output: Path | None) -> None:
-    from cli.pictures import PICTURES, write_specification
-
     if format_ == "table":
-        from cli.render.decisions import schedule_lines
-
         write_text(map(as_typed, schedule_lines(found)), output)
     elif format_ in PICTURES:
         write_specification(reporting.scheduled_picture(found), format_, output)
@@ -132,8 +128,6 @@ def _by_model(traces: Sequence[str]) -> dict[str, str]:
 def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, output: Path | None) -> None:
     found = scheduling.schedule_pool(traces, **asked)
     if format_ == "table":
-        from cli.render.decisions import pool_lines
-
         write_text(map(as_typed, pool_lines(found)), output)
     else:
         write_rows(found.columns, found.rows, format_, output)

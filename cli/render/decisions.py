@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-from sweepdb import deciding, planning
-
-if TYPE_CHECKING:
-    from sweepdb.scheduling import DaySchedule, PoolSchedule
-    from sweepdb.watching import Watched
+from sweepdb import deciding, planning, scheduling, watching
 
 _MOST = 10  # servers or candidates of a table
 _SHOWN = ("device", "deployment", "devices", "concurrency", "requests/s", "tokens/s", "ttft_ms", "tpot_ms", "holds",
@@ -47,7 +42,7 @@ def decision_lines(found: deciding.Decision) -> Iterator[str]:
         yield Paragraph(f"Expected error: {line}", indent="  ")
 
 
-def schedule_lines(found: DaySchedule) -> Iterator[str]:
+def schedule_lines(found: scheduling.DaySchedule) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"
@@ -61,7 +56,7 @@ def schedule_lines(found: DaySchedule) -> Iterator[str]:
         yield f"the first {_MOST} of {len(found.candidates)} candidates; --format csv has the hours of all\n"
 
 
-def pool_lines(found: PoolSchedule) -> Iterator[str]:
+def pool_lines(found: scheduling.PoolSchedule) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"
@@ -70,7 +65,7 @@ def pool_lines(found: PoolSchedule) -> Iterator[str]:
     yield from table_lines([found.columns[place] for place in shown], list(rows))
 
 
-def watched_lines(found: Watched) -> Iterator[str]:
+def watched_lines(found: watching.Watched) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evaluator import arrivals, inputs
 from evaluator.inputs import TIERS
 from evaluator.request import SweepRequest
+from store import schema
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
-
-if TYPE_CHECKING:
-    from store.schema import TierName
 
 FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
@@ -98,8 +95,8 @@ def _caches(options: SweepOptions, trace: inputs.TracedArrivals | None) -> tuple
     )
 
 
-def rooms_of(text: str) -> dict[TierName, float]:
-    found: dict[TierName, float] = {}
+def rooms_of(text: str) -> dict[schema.TierName, float]:
+    found: dict[schema.TierName, float] = {}
     for part in text.split(","):
         name, _, size = part.strip().partition(":")
         tier = next((one for one in TIERS if one == name), None)

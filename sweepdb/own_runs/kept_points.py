@@ -12,7 +12,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from queries import learning
 from queries.learning import Apart, FailedStart, OwnPoint, OwnPoints, Server
 from store.errors import SweepdbError
 from store.light_dataclass import NamedTuple
@@ -89,9 +88,9 @@ def _file_of(group: StatedModel) -> str:
 
 
 def _points(every: Iterable[list[Any]]) -> Iterator[OwnPoint]:
-    kinds = {_CELLS.index(name): kind for name, kind in _MADE_OF.items()} | {
-        _CELLS.index("setting"): learning.Setting._make
-    }
+    from queries.learning import Setting  # brings NumPy, which a store without points does not need
+
+    kinds = {_CELLS.index(name): kind for name, kind in _MADE_OF.items()} | {_CELLS.index("setting"): Setting._make}
     for cells in every:
         for place, made in kinds.items():
             if cells[place] is not None:

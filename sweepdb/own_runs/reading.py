@@ -11,9 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluator import ledger
 from queries.learning import OwnPoints
-from store import writing
 from store.light_dataclass import NamedTuple
 from store.location import StoreLocation
 from store.reading import read_transaction
@@ -109,11 +107,12 @@ def _from_records(
     location: StoreLocation, groups: Iterable[StatedModel], *, after: int, apart: bool
 ) -> Iterator[tuple[StatedModel, OwnPoints]]:
     from store.opening import open_store
+    from store.writing import numbered_measurements
     from sweepdb.own_runs.points import points_of_runs
 
     with open_store(location.url, read_only=True) as store:
         for group in groups:
-            records = list(writing.numbered_measurements(store, *group, after=after))
+            records = list(numbered_measurements(store, *group, after=after))
             yield group, points_of_runs(together(records, apart=apart))
 
 
@@ -146,11 +145,13 @@ def together(records: Iterable[tuple[int, MeasurementRecord]], *, apart: bool) -
 
 def _setting_of(one: MeasurementRecord) -> object:
     """Decides its stored row, and whether and what it may teach."""
+    from evaluator.ledger import asks_seldom, prompts_per_user
+
     facts = (
         one.model, one.device, one.engine, one.engine_version, one.mode, one.precision, one.kv_precision,
         one.num_devices, one.input_length, one.output_length, one.concurrency, one.request_rate,
     )  # fmt: skip
-    run = (one.run.tags, one.run.accept_length, one.run.cached_share, ledger.asks_seldom(ledger.prompts_per_user(one)))
+    run = (one.run.tags, one.run.accept_length, one.run.cached_share, asks_seldom(prompts_per_user(one)))
     return (*facts, *run, one.prefill, one.decode, tuple(sorted(one.definitions.items())))
 
 
@@ -159,11 +160,13 @@ def _middle(runs: Sequence[MeasurementRecord]) -> MeasurementRecord:
     from dataclasses import replace
     from statistics import median
 
+    from evaluator.ledger import central_metrics
+
     if len(runs) == 1:
         return runs[0]
     values: dict[str, list[float]] = {}
     for one in runs:
-        for name, value in ledger.central_metrics(one.metrics).items():
+        for name, value in central_metrics(one.metrics).items():
             if value > 0.0:
                 values.setdefault(name, []).append(value)
     return replace(runs[-1], metrics={name: median(some) for name, some in values.items()})
