@@ -19,26 +19,6 @@ from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, duckdb, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
-from store.sealing import (
-    LOAD_RELATIONS,
-    Snapshot,
-    blocks_of,
-    blocks_of_scenarios,
-    blocks_within,
-    complement,
-    create_load_relation,
-    create_table,
-    damage_named,
-    insert_rows,
-    list_parts,
-    load_snapshot,
-    load_unsealed,
-    not_within,
-    parts_with,
-    put_repeating,
-    unsealed_select,
-    worth_pruning,
-)
 
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
@@ -76,7 +56,7 @@ class StoreConnection:
         self._most_bytes = most_bytes
         self._straight = None if unsealed is None else tuple(unsealed)
         self.duckdb = in_memory(most_bytes)
-        self.snapshot = Snapshot()
+        self.snapshot = sealing.Snapshot()
         self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
@@ -128,7 +108,7 @@ class StoreConnection:
             return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
 
     def damage_named(self) -> AbstractContextManager[None]:
-        return damage_named(self.location, lambda: self.files)
+        return sealing.damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
         """Everything, where the parser cannot tell."""
@@ -260,7 +240,7 @@ class StoreConnection:
         self._load_counts = {}
         with read_transaction(self.location) as transaction:
             reads_parts = schema.STORED_PROBE in names and self._straight is None
-            listed = list_parts(self.location, transaction.store_id) if reads_parts else ()
+            listed = sealing.list_parts(self.location, transaction.store_id) if reads_parts else ()
             if schema.STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
                 return False
             for name in sorted(names - {schema.STORED_PROBE}):
@@ -273,18 +253,18 @@ class StoreConnection:
         if table is schema.SCENARIO:
             load_scenarios(self.duckdb, transaction)
             return
-        if name in LOAD_RELATIONS:
+        if name in sealing.LOAD_RELATIONS:
             counts = None if self._straight is not None else self._load_counts
-            self._load_files[name] = create_load_relation(self.duckdb, transaction, self.location, name, counts)
+            self._load_files[name] = sealing.create_load_relation(self.duckdb, transaction, self.location, name, counts)
             return
         if name == _POINTS:
             self._load_points(transaction)
             return
-        create_table(self.duckdb, f"raw.{name}", table.typed_names)
+        sealing.create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)
         if name == "sweep":
             rows = self._of_now(transaction, rows, [column.name for column in table.columns])
-        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
+        sealing.insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _load_points(self, transaction: ReadTransaction) -> None:
         """Points, and what they share: its names and sizes repeat and come as one text, since cells take long."""
@@ -296,12 +276,12 @@ class StoreConnection:
         others = [one for one in facts if one[0] != "id" and one[1] in _REPEATING]
         apart = [one for one in facts if one not in others]
         self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{_POINTS}_own")
-        create_table(self.duckdb, f"raw.{_POINTS}_own", points)
+        sealing.create_table(self.duckdb, f"raw.{_POINTS}_own", points)
         rows = transaction.cells(f"SELECT {_listed(points)} FROM {_POINTS}")  # noqa: S608 - our names
-        insert_rows(self.duckdb, f"raw.{_POINTS}_own", points, rows, arrays=True)
+        sealing.insert_rows(self.duckdb, f"raw.{_POINTS}_own", points, rows, arrays=True)
         listed = f"CAST({transaction.json_list}({_listed(others)}) AS TEXT)"
         rows = transaction.cells(f"SELECT {_listed(apart)}, {listed} FROM {shares}")  # noqa: S608 - our names
-        read = put_repeating(self.duckdb, f"raw.{shares}", apart, others, rows)
+        read = sealing.put_repeating(self.duckdb, f"raw.{shares}", apart, others, rows)
         there = {*points, *facts}
         selected = ", ".join(
             ("point." if (name, type_) in points else "") + name
@@ -341,7 +321,7 @@ class StoreConnection:
         if self._straight is not None:
             most_unsealed_probes = None
         uncovered = self._bind(transaction, listed)
-        waiting = blocks_within(transaction, uncovered)
+        waiting = sealing.blocks_within(transaction, uncovered)
         places = places_of(transaction, uncovered)
         in_parts = {place.block_id for place in places}
         self.parts_elsewhere = parts_elsewhere(transaction, {place.folder for place in places})
@@ -353,10 +333,10 @@ class StoreConnection:
         self._part_files = ()
         if waiting or not sources:
             place = partial(self.thinned.place, transaction, hidden=hidden.intervals)
-            self._part_files = load_unsealed(
+            self._part_files = sealing.load_unsealed(
                 self.duckdb, transaction, uncovered, schema="raw", placed=tuple if self._straight is not None else place
             )
-            sources.append(unsealed_select("raw"))
+            sources.append(sealing.unsealed_select("raw"))
         if self.thinned:
             self.thinned.create(self.duckdb)
         self._parts_alone = None if hidden.rows or len(sources) > 1 or not parts else _files_of(parts)
@@ -377,21 +357,23 @@ class StoreConnection:
     def _bind(self, transaction: ReadTransaction, listed: Sequence[sealing.Part]) -> sealing.Ranges:
         """Opens needed parts; returns blocks that none holds."""
         blocks = None
-        if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
-            blocks = blocks_of_scenarios(transaction, self._wanted)
-            listed = parts_with(listed, blocks)
+        if self._wanted is not None and sealing.worth_pruning(transaction, listed, self._wanted):
+            blocks = sealing.blocks_of_scenarios(transaction, self._wanted)
+            listed = sealing.parts_with(listed, blocks)
         self._bound = None if blocks is None else self._wanted
-        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
+        self.snapshot = sealing.load_snapshot(
+            self.duckdb, transaction, self.location, transaction.store_id, listed=listed
+        )
         if self._straight is not None:
-            return blocks_of(transaction, self._straight)
+            return sealing.blocks_of(transaction, self._straight)
         covered = self.snapshot.blocks
-        return complement(covered) if blocks is None else not_within(blocks, covered)
+        return sealing.complement(covered) if blocks is None else sealing.not_within(blocks, covered)
 
     def _visible(self, hidden: Sequence[tuple[int, int, int]], stored: str) -> str:
         if not hidden:
             return stored
-        create_table(self.duckdb, "raw.hidden", _HIDDEN)
-        insert_rows(self.duckdb, "raw.hidden", _HIDDEN, hidden)
+        sealing.create_table(self.duckdb, "raw.hidden", _HIDDEN)
+        sealing.insert_rows(self.duckdb, "raw.hidden", _HIDDEN, hidden)
         return (
             f"SELECT {_COLUMNS} FROM ({stored}) s WHERE NOT EXISTS (SELECT 1 FROM raw.hidden h"  # noqa: S608 - our text
             " WHERE h.scenario_id = s.scenario_id AND s.batch_size BETWEEN h.first_batch_size AND h.last_batch_size)"
