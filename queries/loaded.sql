@@ -180,6 +180,15 @@ SELECT met.* REPLACE (ends.reading AS reading, share + sign * half_width AS shar
 FROM met
 JOIN (VALUES ('low', -1), ('high', 1)) AS ends (reading, sign) ON met.reading = 'predicted';
 
+-- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
+-- ladder. 0 where the lowest has too small a share already.
+CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
+    coalesce(
+        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
+            FILTER (WHERE share < wanted_share),
+        max(rate)
+    );
+
 -- The highest rate before the first at which the share is below the wanted one, between neighbours: of each ladder, as predicted, at both ends of the sampling interval, and with longer and shorter steps. NULL where the lowest rate
 -- has too small a share already; `at_least` where the highest still has enough; `recrosses` where a higher rate has again.
 CREATE OR REPLACE TEMP MACRO goodputs(wanted_phase, marginal, wanted_share) AS TABLE
@@ -187,20 +196,14 @@ WITH shares AS MATERIALIZED (
     SELECT * FROM load_shares(wanted_phase, marginal)
 ),
 neighbours AS (
-    SELECT
-        shares.*, wanted_share AS wanted, coalesce(
-            rate_between(wanted_share, before.arrivals_per_s, before.share, shares.arrivals_per_s, shares.share), 0
-        ) AS reached_rate
+    SELECT shares.*, wanted_share AS wanted, before.arrivals_per_s AS before_rate, before.share AS before_share
     FROM shares
     LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
         AND before.place = shares.place - 1
 )
 SELECT
     ladder, reading,
-    CASE
-        WHEN bool_and(share >= wanted) THEN max(arrivals_per_s)
-        ELSE nullif(min_by(reached_rate, arrivals_per_s) FILTER (WHERE share < wanted), 0)
-    END / any_value(c) AS goodput,
+    nullif(crossed_rate(arrivals_per_s, share, before_rate, before_share, wanted), 0) / any_value(c) AS goodput,
     bool_and(share >= wanted) AS at_least,
     coalesce(
         max(arrivals_per_s) FILTER (WHERE share >= wanted) > min(arrivals_per_s) FILTER (WHERE share < wanted), FALSE
@@ -259,15 +262,6 @@ SELECT
 FROM found
 JOIN raw.load AS load ON load.id = found.load_id
 GROUP BY found.load_id;
-
--- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
--- ladder. 0 where the lowest has too small a share already.
-CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
-    coalesce(
-        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
-            FILTER (WHERE share < wanted_share),
-        max(rate)
-    );
 
 -- The share of each load of some ladders that meets its limits, as these get tighter and looser: `scales` are structs of `axis` and
 -- `scale`, which name a case, and of how many times each limit is what is asked for.
