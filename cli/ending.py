@@ -7,10 +7,8 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sweepdb.asking import Session
+from sweepdb import asking
 
 _COMMANDS = frozenset({"query", "evaluate"})
 
@@ -20,14 +18,14 @@ class Ending:
 
     def __init__(self) -> None:
         self._at_once = False
-        self._left: list[Session] = []
+        self._left: list[asking.Session] = []
 
     def expect(self, typed: Sequence[str]) -> None:
         """Of a process that does no more than is typed on its command line."""
         self._at_once = not _COMMANDS.isdisjoint(typed[:1])
 
     @contextmanager
-    def closing(self, session: Session) -> Iterator[Session]:
+    def closing(self, session: asking.Session) -> Iterator[asking.Session]:
         """Left open at once: of memory alone, it would free piece by piece what the system takes back whole."""
         if self._at_once:
             self._left.append(session)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from cli.derived import spelled
+from sweepdb import evaluating
 
 Kind = Literal["number", "text"]
 _NOTHING_SAID = "auto"  # in place of numbers
@@ -16,10 +17,12 @@ _NOTHING_SAID = "auto"  # in place of numbers
 @cache
 def list_options() -> Mapping[str, Kind]:
     """Lists of text end at the next option, so they are few."""
-    from sweepdb.evaluating import options_by_keyword, takes_numbers
-
     return {
-        **{spelled(keyword): "number" for keyword, item in options_by_keyword().items() if takes_numbers(item)},
+        **{
+            spelled(keyword): "number"
+            for keyword, item in evaluating.options_by_keyword().items()
+            if evaluating.takes_numbers(item)
+        },
         "--device": "text",
         "--workload": "text",
         "--measurements": "text",

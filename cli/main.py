@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cli.completion.scripts import VARIABLE
+from cli.completion import VARIABLE
 from cli.ending import ENDING
 from cli.joined_arguments import joined, root_options_first
 from cli.output import INTERRUPTED, say_error, say_interrupted, sentence

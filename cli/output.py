@@ -13,6 +13,7 @@ from cli.render.rows import rendered
 from cli.visible import is_quiet, visible
 from store.errors import InputError, SweepdbError
 from store.texts import counted
+from sweepdb import stores
 from sweepdb.stores import in_memory, is_device, is_standard_output, unwritable, written_whole
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool
 
 def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Path) -> None:
     """Types are those of each column's first value."""
-    from sweepdb.stores import duckdb
-
     held = [tuple(row) for row in rows]
     types = [_parquet_type([row[index] for row in held]) for index in range(len(columns))]
     quoted = ", ".join(f'"{name}" {type_}' for name, type_ in zip(columns, types, strict=True))
@@ -81,7 +80,7 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
                 marks = ", ".join("?" for _ in columns)
                 connection.executemany(f"INSERT INTO answer VALUES ({marks})", held)  # noqa: S608  marks only
             connection.execute(f"COPY answer TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
-    except duckdb.IOException as error:
+    except stores.duckdb.IOException as error:
         raise unwritable(output, error) from error
     say_written(output, counted(len(held), "row"))
 

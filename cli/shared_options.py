@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
 from cli.derived import spelled
 from store.errors import InputError
+from sweepdb import asking, evaluating
 from sweepdb.stores import STANDARD_OUTPUT
-
-if TYPE_CHECKING:
-    from sweepdb.asking import Declared
 
 StoreOption = Annotated[
     str | None,
@@ -68,13 +66,11 @@ def parse_batch_range(text: str | None) -> tuple[int, int | None]:
     return (1, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
 
 
-def joined_numbers(options: Mapping[str, Any], items: Mapping[str, Declared]) -> dict[str, Any]:
-    from sweepdb.evaluating import takes_numbers
-
+def joined_numbers(options: Mapping[str, Any], items: Mapping[str, asking.Declared]) -> dict[str, Any]:
     parsed = dict(options)
     for keyword, item in items.items():
         text = options.get(keyword)
-        if text is None or not takes_numbers(item):
+        if text is None or not evaluating.takes_numbers(item):
             continue
         if keyword == "rates" and text == "auto":
             parsed[keyword] = None

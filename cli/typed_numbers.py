@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from store.errors import InputError
+from sweepdb import asking, evaluating, planning
 
 _WITH_UNIT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*([a-zµ%/]+)", re.ASCII | re.IGNORECASE)
 _SHOWN = 80  # characters of what was typed, in an error
@@ -63,11 +64,7 @@ def _hint(text: str, keyword: str, unit: str) -> str | None:
 def _unit(keyword: str) -> str:
     if keyword.endswith("_gb_per_s"):
         return "GB/s"
-    from sweepdb.asking import option_table
-    from sweepdb.evaluating import options_by_keyword
-    from sweepdb.planning import plan_options
-
-    for table in (plan_options(), option_table(), options_by_keyword()):
+    for table in (planning.plan_options(), asking.option_table(), evaluating.options_by_keyword()):
         if keyword in table:
             return table[keyword].option.unit
     return "none"

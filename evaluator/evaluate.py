@@ -16,9 +16,9 @@ from evaluator.graph.capture.capture_request import CaptureRequest, Trace
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import Precision, linear_format
+from evaluator.inputs.images import Images
 from evaluator.inputs.launch import LOAD, Plan, Routing, busiest_load
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes

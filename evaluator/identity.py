@@ -20,15 +20,7 @@ from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.same_objects import SameObjects
 from evaluator.scenario import Scenario, default_routing, serving_engine
 from evaluator.version import formula_version
-from store.records import (
-    DeviceRecord,
-    ModelRecord,
-    PrecisionRecord,
-    ScenarioRecord,
-    SubjectRecord,
-    WorkloadBinRecord,
-    WorkloadRecord,
-)
+from store import records
 from store.schema import SERVICE, Family, PlanRecord, Served, Status
 from store.texts import LONGEST_TEXT, escaped
 
@@ -38,10 +30,10 @@ if TYPE_CHECKING:
 _USUAL_LAUNCH = Launch()
 
 
-def model_record(name: str, spec: ModelSpec) -> ModelRecord:
+def model_record(name: str, spec: ModelSpec) -> records.ModelRecord:
     """Ids with the same hyper-parameters are one model."""
     count = parameter_count(spec)
-    return ModelRecord(
+    return records.ModelRecord(
         key=content_key(spec.unnamed),  # its position limit is the rope table that upstream's compiled graphs read
         name=name,
         architecture=spec.architecture,
@@ -51,11 +43,11 @@ def model_record(name: str, spec: ModelSpec) -> ModelRecord:
     )
 
 
-def device_record(device: DeviceProfile) -> DeviceRecord:
+def device_record(device: DeviceProfile) -> records.DeviceRecord:
     bare = replace(numbered_device(device), vendor="", source="", watts=None, host_link_source="")
     links = (link.bandwidth_bytes_per_s * link.efficiency for link in device.links)
     family: Family = device.family
-    return DeviceRecord(
+    return records.DeviceRecord(
         key=content_key(bare),
         name=device.name,
         vendor=device.vendor,
@@ -87,9 +79,9 @@ def numbered_device(device: DeviceProfile) -> DeviceProfile:
     return replace(device, cache_bytes=0, cache_source="")
 
 
-def precision_record(precision: Precision) -> PrecisionRecord:
+def precision_record(precision: Precision) -> records.PrecisionRecord:
     complete = replace(precision, experts=precision.experts or precision.linear)
-    return PrecisionRecord(
+    return records.PrecisionRecord(
         key=content_key(complete),
         linear_quantization=complete.linear,
         experts_quantization=complete.experts or complete.linear,
@@ -106,12 +98,12 @@ def plan_record(plan: Plan) -> PlanRecord:
     return PlanRecord(**asdict(plan))
 
 
-def workload_record(workload: Workload, *, trace: TraceSummary | None = None) -> WorkloadRecord:
+def workload_record(workload: Workload, *, trace: TraceSummary | None = None) -> records.WorkloadRecord:
     """Neither its name nor its trace is in a key."""
     bare = replace(workload, name=None)
     total = sum(bin_.weight for bin_ in workload.bins)
     bins = tuple(
-        WorkloadBinRecord(
+        records.WorkloadBinRecord(
             min_input_length=bin_.min_input_length,
             max_input_length=bin_.max_input_length,
             input_length=bin_.input_length,
@@ -124,7 +116,7 @@ def workload_record(workload: Workload, *, trace: TraceSummary | None = None) ->
         for bin_ in workload.bins
     )
     mean = float(workload.input_length) if workload.input_length is not None else _mean_input(bins)
-    return WorkloadRecord(
+    return records.WorkloadRecord(
         key=content_key(bare),
         label=label_of(workload),
         name=workload.name,
@@ -170,7 +162,7 @@ def _with_trace(spec: str, trace: TraceSummary) -> str:
     return canonical({**json.loads(spec), "trace": about})
 
 
-def _mean_input(bins: tuple[WorkloadBinRecord, ...]) -> float:
+def _mean_input(bins: tuple[records.WorkloadBinRecord, ...]) -> float:
     return sum(bin_.weight * bin_.input_length for bin_ in bins)
 
 
@@ -192,7 +184,7 @@ class RecordBuilder:
         status: Status = "ok",
         reason: str | None = None,
         assumptions: str | None = None,
-    ) -> ScenarioRecord:
+    ) -> records.ScenarioRecord:
         device = _device_record(known_device(scenario))
         subject = self._subject(model_name, scenario)
         version = formula_version(scenario.convention)
@@ -203,7 +195,7 @@ class RecordBuilder:
         }
         if (engine := serving_engine(scenario)) is not None:
             determines["engine"] = canonical(key_of_engine(engine))
-        return ScenarioRecord(
+        return records.ScenarioRecord(
             key=key_of_texts(determines),
             subject=subject,
             device=device,
@@ -214,7 +206,7 @@ class RecordBuilder:
             launchable_by="" if status == "illegal" else self._launchable(scenario.model, scenario.plan),
         )
 
-    def _subject(self, model_name: str, scenario: Scenario) -> SubjectRecord:
+    def _subject(self, model_name: str, scenario: Scenario) -> records.SubjectRecord:
         unusual = unusual_service(scenario)
         model = _model_record(model_name, scenario.model)
         precision = _precision_record(scenario.precision)
@@ -233,7 +225,7 @@ class RecordBuilder:
             "serving_cost_ms": scalar_text(scenario.serving_cost_ms),
             **{name: canonical(value) for name, value in unusual.items()},
         }
-        return SubjectRecord(
+        return records.SubjectRecord(
             key=key_of_texts(parts),
             model=model,
             device_name=scenario.device.name,

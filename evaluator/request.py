@@ -9,10 +9,10 @@ from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import check_device_count
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.formats import Precision
+from evaluator.inputs.images import ImageRequest
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import PlanChoice, PlanSearch, choices_of_sizes, searched_by
-from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_routing
 from store.errors import InputError

@@ -7,18 +7,17 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from evaluator.canonical import canonical
-from evaluator.inputs import formats, launch, model
+from evaluator.inputs import formats, images, launch, model
 from evaluator.inputs.devices import device
 from evaluator.inputs.engines import engine_profiles
 from evaluator.inputs.engines.engine_profiles import EngineProfile, key_of_engine
-from evaluator.inputs.vision import images, tower
 from evaluator.inputs.workloads import workload
 from store.errors import InputError, StoreError
 from store.opening import Store
 from store.records import CalibrationRecord
 from store.writing import list_calibrations, put_calibration
 
-_MODULES = (device, engine_profiles, images, formats, launch, model, tower, workload)
+_MODULES = (device, engine_profiles, images, formats, launch, model, workload)
 _KNOWN: dict[str, type[Any]] = {
     name: kind
     for module in _MODULES

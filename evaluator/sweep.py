@@ -13,38 +13,18 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, TypeVar
 
+from evaluator import together
 from evaluator.canonical import canonical
 from evaluator.evaluate import composition_of, cost_of
 from evaluator.graph.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
-from evaluator.together import (
-    AskedSizes,
-    Ranged,
-    Readying,
-    ReadyScenario,
-    batch_ranges,
-    capture,
-    captures,
-    evaluate_many,
-    side_faults,
-    wanted_captures,
-)
+from store import writing
 from store.errors import InputError, SweepdbError
 from store.light_dataclass import dataclass
 from store.opening import Store
 from store.records import BlockRecord, ScenarioRef, SweepRecord
 from store.sealing import HeldRows, seal, seal_held
-from store.writing import (
-    begin_sweep,
-    finish_sweep,
-    known_loads,
-    missing_intervals,
-    put_blocks,
-    put_loads,
-    put_scenarios,
-    record_interval,
-)
 
 if TYPE_CHECKING:
     from evaluator.arrivals.sweeping import ArrivalRequest, ScenarioLoads
@@ -96,7 +76,7 @@ class Tally:
     loads_stored: int = 0
     loads_known: int = 0
     unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    side_faults_before: int = field(default_factory=side_faults)
+    side_faults_before: int = field(default_factory=together.side_faults)
 
     def progress(self, scenarios: int) -> Progress:
         return Progress(scenarios_done=self.done, scenarios=scenarios, probes_stored=self.probes_stored)
@@ -114,7 +94,7 @@ class Tally:
             loads_stored=self.loads_stored,
             loads_known=self.loads_known,
             unplayed=_counted(self.unplayed),
-            side_faults=side_faults() - self.side_faults_before,
+            side_faults=together.side_faults() - self.side_faults_before,
         )
 
 
@@ -125,7 +105,7 @@ def _counted(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
 
 
 Rounds = Callable[[str], Sequence[str]]  # the keys of scenarios that a sweep is to hold next; none: that was all
-_Task = tuple[ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
+_Task = tuple[together.ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
 
 
 def program_version() -> str:
@@ -163,9 +143,9 @@ def run_sweep(
     except KeyboardInterrupt:
         interrupted = True
     except BaseException:
-        finish_sweep(store, sweep_id, "failed")
+        writing.finish_sweep(store, sweep_id, "failed")
         raise
-    finish_sweep(store, sweep_id, "interrupted" if interrupted else "finished")
+    writing.finish_sweep(store, sweep_id, "interrupted" if interrupted else "finished")
     seal(store, runner.held)
     return runner.report(key, interrupted=interrupted)
 
@@ -191,7 +171,7 @@ def begun_sweep(
         started_at=datetime.now(UTC),
         kind="request",
     )
-    return record.key, begin_sweep(store, record)
+    return record.key, writing.begin_sweep(store, record)
 
 
 def count_probes(
@@ -211,13 +191,13 @@ def _worth_evaluating(
     request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet]
 ) -> Iterator[tuple[PlannedScenario, dict[str, OperatorSet], tuple[int, int]]]:
     for chunk in in_lists(planned_scenarios(request), SCENARIOS_AT_ONCE):
-        worth = [planned for planned in chunk if wanted_captures([planned])]
-        asked: list[Ranged] = []
+        worth = [planned for planned in chunk if together.wanted_captures([planned])]
+        asked: list[together.Ranged] = []
         for planned in worth:
-            items = captures(planned).items()
-            sets = {trace: operators.get(item.key) or capture(item, operators) for trace, item in items}
+            items = together.captures(planned).items()
+            sets = {trace: operators.get(item.key) or together.capture(item, operators) for trace, item in items}
             asked.append((planned.scenario, sets, planned.batch_range[1]))
-        for planned, (_, held, _), found in zip(worth, asked, batch_ranges(asked), strict=True):
+        for planned, (_, held, _), found in zip(worth, asked, together.batch_ranges(asked), strict=True):
             if isinstance(found, Exception):
                 raise found
             first = planned.batch_range[0]
@@ -225,7 +205,7 @@ def _worth_evaluating(
 
 
 def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozenset[str]:
-    return frozenset(wanted_captures(planned_scenarios(request)))
+    return frozenset(together.wanted_captures(planned_scenarios(request)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -236,11 +216,11 @@ class SweepRunner:
     on_progress: Callable[[Progress], None]
     arrivals: ArrivalRequest | None = None
     tally: Tally = field(default_factory=Tally)
-    readying: Readying = field(init=False)
+    readying: together.Readying = field(init=False)
     held: HeldRows = field(default_factory=HeldRows)
 
     def __post_init__(self) -> None:
-        self.readying = Readying(store=self.store)
+        self.readying = together.Readying(store=self.store)
 
     def chosen(self, planned: Sequence[PlannedScenario], sweep: str, rounds: Rounds) -> Iterator[list[PlannedScenario]]:
         records = self.readying.records
@@ -256,9 +236,11 @@ class SweepRunner:
         for item in ready:
             if item.interval is None:
                 self.tally.failures[item.record.status, item.record.reason or ""] += 1
-        refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
+        refs = writing.put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
-        blocks = evaluate_many([AskedSizes(item.planned.scenario, item.operators, *sizes) for item, _, sizes in todo])
+        blocks = together.evaluate_many(
+            [together.AskedSizes(item.planned.scenario, item.operators, *sizes) for item, _, sizes in todo]
+        )
         before, place = self.tally.done, {ref.id: number for number, ref in enumerate(refs)}
         try:
             evaluated = zip(todo, pool.map(lambda _: next(blocks), todo), strict=True)
@@ -274,7 +256,7 @@ class SweepRunner:
 
     def _play(
         self,
-        ready: Sequence[tuple[ReadyScenario, ScenarioRef]],
+        ready: Sequence[tuple[together.ReadyScenario, ScenarioRef]],
         arrivals: ArrivalRequest,
         pool: ThreadPoolExecutor,
         before: int,
@@ -288,7 +270,7 @@ class SweepRunner:
             if isinstance(loads, tuple):
                 self.tally.unplayed[loads] += 1
                 continue
-            known = known_loads(self.store, loads.keys, with_requests=arrivals.keep_requests)
+            known = writing.known_loads(self.store, loads.keys, with_requests=arrivals.keep_requests)
             self.tally.loads_known += len(known)
             playable.append((loads, ref, known))
         played = zip(playable, pool.map(lambda one: one[0].play(one[2]), playable), strict=True)
@@ -296,22 +278,22 @@ class SweepRunner:
             self.tally.done = max(self.tally.done, number)
             self._say()
             if loads:
-                added = put_loads(self.store, self.sweep_id, ref.id, record, loads)
+                added = writing.put_loads(self.store, self.sweep_id, ref.id, record, loads)
                 self.tally.loads_stored += added
                 self.tally.loads_known += len(loads) - added  # which lacked their requests
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
         return self.tally.report(key, scenarios=self.total, captured=self.readying.captured, interrupted=interrupted)
 
-    def _tasks(self, item: ReadyScenario, ref: ScenarioRef) -> Iterator[_Task]:
+    def _tasks(self, item: together.ReadyScenario, ref: ScenarioRef) -> Iterator[_Task]:
         if item.interval is None:
             return
         self.tally.fitting += item.fits
         first, last = item.interval
-        missing = missing_intervals(item.interval, ref.known)
+        missing = writing.missing_intervals(item.interval, ref.known)
         self.tally.probes_known += (last - first + 1) - sum(end - start + 1 for start, end in missing)
         if not missing:
-            record_interval(self.store, self.sweep_id, ref.id, first, last)
+            writing.record_interval(self.store, self.sweep_id, ref.id, first, last)
         for interval in missing:
             yield item, ref, interval
 
@@ -321,21 +303,21 @@ class SweepRunner:
             if isinstance(block, Exception):
                 failed = self.readying.failed(item.planned, "error", f"{type(block).__name__}: {block}")
                 self.tally.failures["error", failed.record.reason or ""] += 1
-                put_scenarios(self.store, self.sweep_id, [failed.record])
+                writing.put_scenarios(self.store, self.sweep_id, [failed.record])
         records = [(ref.id, _block_record(item, block)) for item, ref, block in blocks]
-        self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records, held=self.held)
+        self.tally.probes_stored += writing.put_blocks(self.store, self.sweep_id, records, held=self.held)
         if self.held.full:
             seal_held(self.store, self.held)
         for item, ref, block in blocks:
             if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
-                record_interval(self.store, self.sweep_id, ref.id, item.interval[0], int(block.batch_size[-1]))
+                writing.record_interval(self.store, self.sweep_id, ref.id, item.interval[0], int(block.batch_size[-1]))
         self._say()
 
     def _say(self) -> None:
         self.on_progress(self.tally.progress(self.total))
 
 
-def _prepared(item: ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:
+def _prepared(item: together.ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:
     from evaluator.arrivals.sweeping import scenario_loads
 
     scenario = item.planned.scenario
@@ -345,7 +327,7 @@ def _prepared(item: ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | 
         return "unsupported", error.message
 
 
-def _block_record(item: ReadyScenario, block: ProbeBlock) -> BlockRecord:
+def _block_record(item: together.ReadyScenario, block: ProbeBlock) -> BlockRecord:
     composition = composition_of(item.planned.scenario, block.batch_size)
     return BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
 

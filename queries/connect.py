@@ -7,55 +7,24 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.scoping.scenario_relation import load_scenarios
-from queries.scoping.voided import read_hidden
+from queries.scoping.voided import load_scenarios, read_hidden
 from queries.thinned import THINNED, Intervals, ThinnedBlocks
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
+from store import schema, sealing
 from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.placing import parts_elsewhere, places_of
 from store.reading import Cells, ReadTransaction, duckdb, in_memory, machine_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
-from store.schema import (
-    PROBE_COLUMNS,
-    RAW_NAMES,
-    SCENARIO,
-    STORED_PROBE,
-    TABLES,
-    raw_table,
-)
-from store.sealing import (
-    LOAD_RELATIONS,
-    Snapshot,
-    blocks_of,
-    blocks_of_scenarios,
-    blocks_within,
-    complement,
-    create_load_relation,
-    create_table,
-    damage_named,
-    insert_rows,
-    list_parts,
-    load_snapshot,
-    load_unsealed,
-    not_within,
-    parts_with,
-    put_repeating,
-    unsealed_select,
-    worth_pruning,
-)
-
-if TYPE_CHECKING:
-    from store.sealing import LoadCounts, Part, Ranges
 
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
 
-_COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
-_WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
+_COLUMNS = ", ".join(column.name for column in schema.PROBE_COLUMNS)
+_WIDE = [(column.name, column.type) for column in schema.PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _POINTS = "measurement"
@@ -68,7 +37,7 @@ _REPEATING = frozenset(("VARCHAR", "BIGINT", "INTEGER"))
 
 @cache
 def _every_column() -> frozenset[str]:
-    return frozenset(column.name for column in raw_table(_POINTS).columns)
+    return frozenset(column.name for column in schema.raw_table(_POINTS).columns)
 
 
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
@@ -87,7 +56,7 @@ class StoreConnection:
         self._most_bytes = most_bytes
         self._straight = None if unsealed is None else tuple(unsealed)
         self.duckdb = in_memory(most_bytes)
-        self.snapshot = Snapshot()
+        self.snapshot = sealing.Snapshot()
         self.parts_elsewhere: tuple[str, ...] = ()  # folders of parts that another database has claimed
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
@@ -95,7 +64,7 @@ class StoreConnection:
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
         self._part_files: tuple[Path, ...] = ()  # that stand in place of rows
-        self._load_counts: LoadCounts = {}
+        self._load_counts: sealing.LoadCounts = {}
         self._wanted: frozenset[int] | None = None  # scenarios that are asked about; None: all there are
         self._bound: frozenset[int] | None = None  # scenarios whose probes are there
         self.thinned = ThinnedBlocks()
@@ -139,13 +108,13 @@ class StoreConnection:
             return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
 
     def damage_named(self) -> AbstractContextManager[None]:
-        return damage_named(self.location, lambda: self.files)
+        return sealing.damage_named(self.location, lambda: self.files)
 
     def provide_for(self, sql: str) -> None:
         """Everything, where the parser cannot tell."""
         parsed = parse_select(self.duckdb, sql)
         if parsed is None:
-            self.provide({*vocabulary(), *RAW_NAMES})
+            self.provide({*vocabulary(), *schema.RAW_NAMES})
         else:
             self.provide_parsed(parsed)
 
@@ -153,8 +122,8 @@ class StoreConnection:
         """Relations that could only be listed get their shape, without rows."""
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
-            self.provide(self._raw & {STORED_PROBE})
-            for name in sorted(RAW_NAMES - self._raw):
+            self.provide(self._raw & {schema.STORED_PROBE})
+            for name in sorted(schema.RAW_NAMES - self._raw):
                 create_shape(self.duckdb, name)
                 self._made.add(name)
             self._create(files_for(vocabulary()))
@@ -163,11 +132,11 @@ class StoreConnection:
         """Bring in public and raw names, and of measured points at least the columns `points_by`."""
         names = frozenset(names)
         files = files_for(names)
-        shown = (names & RAW_NAMES).union(*(file.raw for file in files))
-        raw = shown | {STORED_PROBE} if PROBE_ROWS in names else shown
+        shown = (names & schema.RAW_NAMES).union(*(file.raw for file in files))
+        raw = shown | {schema.STORED_PROBE} if PROBE_ROWS in names else shown
         by = frozenset(points_by() if _POINTS in raw else ())
         lacking = bool(by) and not by & _every_column() <= self._points_by
-        unbound = STORED_PROBE in raw and not self._is_bound()
+        unbound = schema.STORED_PROBE in raw and not self._is_bound()
         # A name can be both: `scenario` is a public view over raw.scenario.
         if self._raw and not (lacking or unbound) and raw - self._raw <= _FOR_GOOD:
             self._add(raw - self._raw)
@@ -175,7 +144,7 @@ class StoreConnection:
             if lacking:
                 self._points_by = by
             self._load(self._raw | raw)
-        if STORED_PROBE in shown:
+        if schema.STORED_PROBE in shown:
             self._view_probes()
         self._create(files)
 
@@ -187,7 +156,7 @@ class StoreConnection:
             self.refresh()
         if self._parts_alone is None:
             self._view_probes()
-        return self._parts_alone or f"raw.{STORED_PROBE}"
+        return self._parts_alone or f"raw.{schema.STORED_PROBE}"
 
     def narrow_to(self, scenario_ids: Iterable[int], *, winners_within: Intervals | None = None) -> None:
         """Only these scenarios are asked about from here on.
@@ -262,46 +231,44 @@ class StoreConnection:
     def _load_once(self, names: frozenset[str]) -> None:
         if not self._read(names, most_unsealed_probes=_WORTH_SEALING):
             # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
-            from store.sealing import seal_location
-
             with suppress(StoreError):
-                seal_location(self.location, wait_s=0.0)
+                sealing.seal_location(self.location, wait_s=0.0)
             self._read(names)
 
     def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
         """At one moment; gives up beyond so many unsealed probes."""
         self._load_counts = {}
         with read_transaction(self.location) as transaction:
-            reads_parts = STORED_PROBE in names and self._straight is None
-            listed = list_parts(self.location, transaction.store_id) if reads_parts else ()
-            if STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
+            reads_parts = schema.STORED_PROBE in names and self._straight is None
+            listed = sealing.list_parts(self.location, transaction.store_id) if reads_parts else ()
+            if schema.STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
                 return False
-            for name in sorted(names - {STORED_PROBE}):
+            for name in sorted(names - {schema.STORED_PROBE}):
                 self._load_table(transaction, name)
         return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
-        table = raw_table(name)
+        table = schema.raw_table(name)
         self._drop(name)
-        if table is SCENARIO:
+        if table is schema.SCENARIO:
             load_scenarios(self.duckdb, transaction)
             return
-        if name in LOAD_RELATIONS:
+        if name in sealing.LOAD_RELATIONS:
             counts = None if self._straight is not None else self._load_counts
-            self._load_files[name] = create_load_relation(self.duckdb, transaction, self.location, name, counts)
+            self._load_files[name] = sealing.create_load_relation(self.duckdb, transaction, self.location, name, counts)
             return
         if name == _POINTS:
             self._load_points(transaction)
             return
-        create_table(self.duckdb, f"raw.{name}", table.typed_names)
+        sealing.create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)
         if name == "sweep":
             rows = self._of_now(transaction, rows, [column.name for column in table.columns])
-        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
+        sealing.insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _load_points(self, transaction: ReadTransaction) -> None:
         """Points, and what they share: its names and sizes repeat and come as one text, since cells take long."""
-        shares = str(TABLES[_POINTS].shares)
+        shares = str(schema.TABLES[_POINTS].shares)
         points, facts = (
             [one for one in _typed(part) if one[0] in self._points_by or one[0].endswith("id")]
             for part in (_POINTS, shares)
@@ -309,18 +276,18 @@ class StoreConnection:
         others = [one for one in facts if one[0] != "id" and one[1] in _REPEATING]
         apart = [one for one in facts if one not in others]
         self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{_POINTS}_own")
-        create_table(self.duckdb, f"raw.{_POINTS}_own", points)
+        sealing.create_table(self.duckdb, f"raw.{_POINTS}_own", points)
         rows = transaction.cells(f"SELECT {_listed(points)} FROM {_POINTS}")  # noqa: S608 - our names
-        insert_rows(self.duckdb, f"raw.{_POINTS}_own", points, rows, arrays=True)
+        sealing.insert_rows(self.duckdb, f"raw.{_POINTS}_own", points, rows, arrays=True)
         listed = f"CAST({transaction.json_list}({_listed(others)}) AS TEXT)"
         rows = transaction.cells(f"SELECT {_listed(apart)}, {listed} FROM {shares}")  # noqa: S608 - our names
-        read = put_repeating(self.duckdb, f"raw.{shares}", apart, others, rows)
+        read = sealing.put_repeating(self.duckdb, f"raw.{shares}", apart, others, rows)
         there = {*points, *facts}
         selected = ", ".join(
             ("point." if (name, type_) in points else "") + name
             if (name, type_) in there
             else f"NULL::{type_} AS {name}"
-            for name, type_ in raw_table(_POINTS).typed_names
+            for name, type_ in schema.raw_table(_POINTS).typed_names
         )
         self.duckdb.execute(
             f"CREATE VIEW raw.{_POINTS} AS SELECT {selected} FROM raw.{_POINTS}_own AS point"  # noqa: S608 - our names
@@ -345,7 +312,7 @@ class StoreConnection:
             self.duckdb.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} raw.{name}")
 
     def _load_probes(
-        self, transaction: ReadTransaction, listed: Sequence[Part], most_unsealed_probes: int | None
+        self, transaction: ReadTransaction, listed: Sequence[sealing.Part], most_unsealed_probes: int | None
     ) -> bool:
         for table in ("unsealed_block", "unsealed_probe", "unsealed_row", "unsealed_place", THINNED, "hidden"):
             self._drop(table)
@@ -354,7 +321,7 @@ class StoreConnection:
         if self._straight is not None:
             most_unsealed_probes = None
         uncovered = self._bind(transaction, listed)
-        waiting = blocks_within(transaction, uncovered)
+        waiting = sealing.blocks_within(transaction, uncovered)
         places = places_of(transaction, uncovered)
         in_parts = {place.block_id for place in places}
         self.parts_elsewhere = parts_elsewhere(transaction, {place.folder for place in places})
@@ -366,10 +333,10 @@ class StoreConnection:
         self._part_files = ()
         if waiting or not sources:
             place = partial(self.thinned.place, transaction, hidden=hidden.intervals)
-            self._part_files = load_unsealed(
+            self._part_files = sealing.load_unsealed(
                 self.duckdb, transaction, uncovered, schema="raw", placed=tuple if self._straight is not None else place
             )
-            sources.append(unsealed_select("raw"))
+            sources.append(sealing.unsealed_select("raw"))
         if self.thinned:
             self.thinned.create(self.duckdb)
         self._parts_alone = None if hidden.rows or len(sources) > 1 or not parts else _files_of(parts)
@@ -385,26 +352,28 @@ class StoreConnection:
             self._viewed = True
 
     def _make_view(self) -> None:
-        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {self._stored}")
+        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{schema.STORED_PROBE} AS {self._stored}")
 
-    def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
+    def _bind(self, transaction: ReadTransaction, listed: Sequence[sealing.Part]) -> sealing.Ranges:
         """Opens needed parts; returns blocks that none holds."""
         blocks = None
-        if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
-            blocks = blocks_of_scenarios(transaction, self._wanted)
-            listed = parts_with(listed, blocks)
+        if self._wanted is not None and sealing.worth_pruning(transaction, listed, self._wanted):
+            blocks = sealing.blocks_of_scenarios(transaction, self._wanted)
+            listed = sealing.parts_with(listed, blocks)
         self._bound = None if blocks is None else self._wanted
-        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
+        self.snapshot = sealing.load_snapshot(
+            self.duckdb, transaction, self.location, transaction.store_id, listed=listed
+        )
         if self._straight is not None:
-            return blocks_of(transaction, self._straight)
+            return sealing.blocks_of(transaction, self._straight)
         covered = self.snapshot.blocks
-        return complement(covered) if blocks is None else not_within(blocks, covered)
+        return sealing.complement(covered) if blocks is None else sealing.not_within(blocks, covered)
 
     def _visible(self, hidden: Sequence[tuple[int, int, int]], stored: str) -> str:
         if not hidden:
             return stored
-        create_table(self.duckdb, "raw.hidden", _HIDDEN)
-        insert_rows(self.duckdb, "raw.hidden", _HIDDEN, hidden)
+        sealing.create_table(self.duckdb, "raw.hidden", _HIDDEN)
+        sealing.insert_rows(self.duckdb, "raw.hidden", _HIDDEN, hidden)
         return (
             f"SELECT {_COLUMNS} FROM ({stored}) s WHERE NOT EXISTS (SELECT 1 FROM raw.hidden h"  # noqa: S608 - our text
             " WHERE h.scenario_id = s.scenario_id AND s.batch_size BETWEEN h.first_batch_size AND h.last_batch_size)"
@@ -412,12 +381,12 @@ class StoreConnection:
 
 
 def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    columns = _WIDE if name == STORED_PROBE else raw_table(name).typed_names
+    columns = _WIDE if name == schema.STORED_PROBE else schema.raw_table(name).typed_names
     empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
 
-def _files_of(parts: Sequence[Part]) -> str:
+def _files_of(parts: Sequence[sealing.Part]) -> str:
     files = ", ".join("'" + str(part.path).replace("'", "''") + "'" for part in parts)
     return f"read_parquet([{files}])"
 
@@ -434,7 +403,7 @@ def connect(store: StoreLocation | str | None = None) -> StoreConnection:
 
 
 def _typed(table: str) -> list[tuple[str, str]]:
-    return [(column.name, column.type.read_as) for column in TABLES[table].columns]
+    return [(column.name, column.type.read_as) for column in schema.TABLES[table].columns]
 
 
 def _listed(columns: Iterable[tuple[str, str]]) -> str:

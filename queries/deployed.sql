@@ -235,33 +235,26 @@ engine_best AS (
             ),
             prefill_instances, prefill_number, decode_number
     ) = 1
-),
-engine_timed AS (
-    SELECT
-        b.question_group, b.devices, b.system_requests_per_s, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
-        d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
-        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_requests_per_s, d.most_qps, p.probe AS prefill_probe,
-        p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
-        d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
-        pair_wait_ms(
-            b.system_requests_per_s / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
-        ) AS wait_ms,
-        b.unqueued_ms + (1.0 - p.first_share) * wait_ms + p.first_share * pair_burst_ms(
-            b.system_requests_per_s / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
-            b.prefill_instances * p.servers_each
-        ) AS ttft_ms
-    FROM engine_best AS b
-    JOIN engine_prefill_front() AS p ON p.prefill_number = b.prefill_number
-    JOIN engine_decode_side() AS d ON d.decode_number = b.decode_number
 )
 SELECT
-    question_group, devices, system_requests_per_s, prefill_instances, decode_instances, ttft_ms, tpot_ms, ttft_ms + answer_ms AS e2e_ms,
-    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
-    system_requests_per_s / (prefill_instances * prefill_requests_per_s) AS prefill_utilisation,
-    system_requests_per_s / (decode_instances * most_qps) AS decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe,
-    decode_device, decode_plan, system_requests_per_s * (unqueued_ms + wait_ms + answer_ms) / 1000.0 AS users, prefill_scenario,
-    decode_scenario
-FROM engine_timed;
+    b.question_group, b.devices, b.system_requests_per_s, b.prefill_instances, b.decode_instances,
+    pair_wait_ms(
+        b.system_requests_per_s / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
+    ) AS prefill_wait_ms,
+    b.unqueued_ms + (1.0 - p.first_share) * prefill_wait_ms + p.first_share * pair_burst_ms(
+        b.system_requests_per_s / 1000.0 * (b.unqueued_ms + prefill_wait_ms + d.answer_ms), p.service_ms,
+        b.prefill_instances * p.servers_each
+    ) AS ttft_ms,
+    d.tpot_ms, ttft_ms + d.answer_ms AS e2e_ms, d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
+    least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms AS kv_transfer_ms, d.slot_wait_ms,
+    b.system_requests_per_s / (b.prefill_instances * p.qps) AS prefill_utilisation,
+    b.system_requests_per_s / (b.decode_instances * d.most_qps) AS decode_utilisation, p.probe AS prefill_probe,
+    p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
+    d.plan AS decode_plan, b.system_requests_per_s * (b.unqueued_ms + prefill_wait_ms + d.answer_ms) / 1000.0 AS users,
+    p.scenario AS prefill_scenario, d.scenario AS decode_scenario
+FROM engine_best AS b
+JOIN engine_prefill_front() AS p ON p.prefill_number = b.prefill_number
+JOIN engine_decode_side() AS d ON d.decode_number = b.decode_number;
 
 -- Both sides of each size by formulas. Where none serves anything in the scope, a session has empty relations in place of
 -- `formula_enough` and `formula_deployments` (queries/narrow/engines_alone.sql).
@@ -362,24 +355,20 @@ enough_users AS (
 stops AS MATERIALIZED (
     SELECT DISTINCT question_group, devices, most_devices
     FROM (
-        SELECT question_group, most_devices AS devices FROM ends
-        UNION ALL
-        SELECT question_group, unnest(budgets) FROM ends
+        SELECT question_group, unnest(
+            [most_devices] || coalesce(budgets, []) || CASE
+                WHEN stepwise THEN range(1, least(most_devices, 1024) + 1) || list_transform(
+                    range(1, (64 * log2(greatest(most_devices / 1024, 1)))::BIGINT + 1),
+                    lambda part: floor(1024 * pow(2, part / 64))::BIGINT
+                )
+                ELSE []
+            END
+        ) AS devices
+        FROM ends
         UNION ALL
         SELECT question_group, devices FROM enough
         UNION ALL
         SELECT question_group, devices FROM enough_users
-        UNION ALL
-        SELECT question_group, unnest(range(1, least(most_devices, 1024) + 1)) FROM ends WHERE stepwise
-        UNION ALL
-        SELECT
-            question_group,
-            unnest(list_transform(
-                range(1, (64 * log2(greatest(most_devices / 1024, 1)))::BIGINT + 1),
-                lambda part: floor(1024 * pow(2, part / 64))::BIGINT
-            ))
-        FROM ends
-        WHERE stepwise
     )
     JOIN ends USING (question_group)
     WHERE devices <= most_devices
@@ -396,27 +385,17 @@ aggregated_counts AS (
 )
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_requests_per_s, 'aggregated' AS mode, instances,
-    NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
-    prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
-    NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe, device, plan,
-    NULL::VARCHAR AS prefill_probe, NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan,
-    NULL::VARCHAR AS decode_probe, NULL::VARCHAR AS decode_device, NULL::VARCHAR AS decode_plan,
+    ttft_ms, tpot_ms, e2e_ms, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, probe, device, plan,
     instances * concurrency AS users, scenario AS first_key, '' AS second_key
 FROM aggregated_counts
-UNION ALL
-SELECT
-    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, NULL,
-    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL, kv_transfer_ms, NULL,
-    prefill_utilisation, decode_utilisation, NULL, NULL, NULL, prefill_probe, prefill_device, prefill_plan, decode_probe,
-    decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
-FROM formula_deployments((SELECT list({'question_group': question_group, 'devices': devices}) FROM stops))
-UNION ALL
-SELECT
-    question_group, devices, system_requests_per_s, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms,
-    answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
-    prefill_utilisation, decode_utilisation, NULL, NULL, NULL, prefill_probe, prefill_device, prefill_plan, decode_probe,
-    decode_device, decode_plan, users, prefill_scenario, decode_scenario
-FROM engine_deployments(
-    target_qps, target_users,
-    (SELECT list({'question_group': question_group, 'devices': devices, 'most_devices': most_devices}) FROM stops)
+UNION ALL BY NAME
+SELECT * RENAME (prefill_scenario AS first_key, decode_scenario AS second_key), 'pd' AS mode
+FROM (
+    SELECT * FROM formula_deployments((SELECT list({'question_group': question_group, 'devices': devices}) FROM stops))
+    UNION ALL BY NAME
+    SELECT *
+    FROM engine_deployments(
+        target_qps, target_users,
+        (SELECT list({'question_group': question_group, 'devices': devices, 'most_devices': most_devices}) FROM stops)
+    )
 );

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from queries import measured_rows
 from queries.asking.library import names_below, report
 from queries.asking.parameters import instance_budget, phases_wanted
 from queries.asking.question import Question
@@ -31,7 +32,6 @@ from store.schema import STORED_PROBE
 
 if TYPE_CHECKING:
     from queries.connect import StoreConnection
-    from queries.measured_rows import MeasuredRows
 
 
 class HeldScope:
@@ -51,10 +51,8 @@ class HeldScope:
         self._looked_at: frozenset[str] = frozenset()
 
     @cached_property
-    def measured(self) -> MeasuredRows:
-        from queries.measured_rows import MeasuredRows
-
-        return MeasuredRows(self._connection, self._named)
+    def measured(self) -> measured_rows.MeasuredRows:
+        return measured_rows.MeasuredRows(self._connection, self._named)
 
     def forget(self) -> None:
         """Resolved anew, of the store as it is then."""

@@ -23,10 +23,7 @@ loads AS MATERIALIZED (
         CASE WHEN side = 'prefill' THEN 1000 * ttft_of_steps(outside_ms, beside_ms, step_factor) / c END AS ttft_limit_us,
         CASE WHEN side = 'decode' THEN 1000 * getvariable('tpot_limit_ms') / step_factor / c END AS tpot_limit_us
     FROM bursts
-    JOIN played USING (ladder)
-    JOIN (VALUES ('predicted', 0), ('slower', 1), ('faster', -1)) AS readings (reading, sign)
-        ON sign = 0 OR step_error IS NOT NULL
-    CROSS JOIN LATERAL (SELECT 1 + sign * coalesce(step_error, 0) AS c)
+    JOIN read_loads(NULL) USING (ladder)
 ),
 -- Which requests meet the limit of a side: 64 of them in a word.
 met AS MATERIALIZED (

@@ -51,18 +51,27 @@ CREATE OR REPLACE TEMP MACRO share_between(at_rate, before_rate, before_share, r
 CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms, step_factor) AS
     (getvariable('ttft_limit_ms') - outside_ms - beside_ms) / step_factor;
 
--- The share of times between tokens within their limit, with steps as predicted, longer and shorter; no row without a limit.
--- They are counted by time, not by request: this share alone has to reach the wanted one.
+-- Loads of a phase, or of all: as they were predicted, and with steps as much longer and shorter as they are expected to be off.
+CREATE OR REPLACE TEMP MACRO read_loads(wanted_phase) AS TABLE
+SELECT *
+FROM (
+    SELECT *, unnest([
+        {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': 1 + step_error}, {'reading': 'faster', 'c': 1 - step_error}
+    ], recursive := TRUE)
+    FROM played
+)
+WHERE c IS NOT NULL AND phase = coalesce(wanted_phase, phase);
+
+-- The share of times between tokens within their limit; no row without a limit. They are counted by time, not by request: this
+-- share alone has to reach the wanted one.
 CREATE OR REPLACE TEMP MACRO token_shares(wanted_phase) AS TABLE
 SELECT
-    load_token.load_id,
-    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor)), gap_bin)) / sum(gaps) AS of_tbt,
-    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 + step_error))), gap_bin)) / sum(gaps) AS slower_of_tbt,
-    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor / (1 - step_error))), gap_bin)) / sum(gaps) AS faster_of_tbt
-FROM (SELECT DISTINCT load_id, step_error, step_factor FROM played WHERE phase = wanted_phase) AS loads
-JOIN raw.load_token AS load_token ON load_token.load_id = loads.load_id
+    load_id, reading,
+    sum(gaps * bin_share(exact_share(bin_place(getvariable('tbt_limit_ms') / step_factor / c)), gap_bin)) / sum(gaps) AS of_tbt
+FROM (SELECT DISTINCT load_id, reading, c, step_factor FROM read_loads(wanted_phase)) AS loads
+JOIN raw.load_token AS load_token USING (load_id)
 WHERE getvariable('tbt_limit_ms') IS NOT NULL
-GROUP BY load_token.load_id;
+GROUP BY load_id, reading;
 
 -- How many tokens after the first the answers of a load have, and what part of its requests: each length that its workload
 -- names, in eight parts where the client draws lengths from a span.
@@ -87,149 +96,98 @@ SELECT
     load_id, greatest(tokens * (shortest + (1 - shortest) * (part + 0.5) / parts) - 1, 0) AS gained, weight / parts AS weight
 FROM (SELECT *, CASE WHEN shortest < 1 THEN 8 ELSE 1 END AS parts, unnest(range(parts)) AS part FROM lengths);
 
-CREATE OR REPLACE TEMP MACRO readings(slower, faster) AS [
-    {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
-];
-
--- Loads as they were predicted, and with steps as much longer and shorter as they are expected to be off. `share` is joint,
--- or the smaller of both limits' own; `half_width` is that of its 95 % interval over five batches (t of 4 degrees: 2.776).
--- `low` and `high` are its ends. The temporary table `chosen` names the ladders to read.
+-- Shares of loads within their limits. `share` is joint, or the smaller of both limits' own; `half_width` is that of its 95 %
+-- interval over five batches (t of 4 degrees: 2.776), and `low` and `high` are its ends. The temporary table `chosen` names the
+-- ladders to read.
 CREATE OR REPLACE TEMP MACRO load_shares(wanted_phase, marginal) AS TABLE
 WITH loads AS MATERIALIZED (
     SELECT
-        ladder, place, load_id, counted_requests, arrivals_per_s, 1 + step_error AS slower, 1 - step_error AS faster,
-        CASE WHEN phase = 'decode' THEN NULL ELSE ttft_of_steps(outside_ms, beside_ms, step_factor) END AS ttft_ms,
-        getvariable('tpot_limit_ms') / step_factor AS tpot_ms,
-        CASE WHEN phase = 'aggregated' THEN (getvariable('e2e_limit_ms') - outside_ms) / step_factor END AS whole_ms
-    FROM played JOIN chosen USING (ladder)
-    WHERE phase = wanted_phase
-),
-limited AS (
-    SELECT DISTINCT load_id, reading, metric, bin_place(limit_ms / coalesce(c, 1)) AS place
-    FROM (
-        SELECT
-            load_id, ttft_ms, tpot_ms, unnest(readings(slower, faster), recursive := TRUE)
-        FROM loads
-    )
-    CROSS JOIN LATERAL (VALUES (0, ttft_ms), (1, tpot_ms)) AS limits (metric, limit_ms)
+        ladder, place, load_id, counted_requests, arrivals_per_s, reading, c,
+        bin_place(CASE WHEN phase <> 'decode' THEN ttft_of_steps(outside_ms, beside_ms, step_factor) END / c) AS ttft_place,
+        bin_place(getvariable('tpot_limit_ms') / step_factor / c) AS tpot_place,
+        CASE WHEN phase = 'aggregated' THEN (getvariable('e2e_limit_ms') - outside_ms) / step_factor / c END AS whole_ms
+    FROM read_loads(wanted_phase) JOIN chosen USING (ladder)
 ),
 placed AS (
     SELECT
-        limited.load_id,
-        max(even_place(place, below)) FILTER (WHERE reading = 'predicted' AND limited.metric = 1) AS tpot_place,
-        max(even_place(place, below)) FILTER (WHERE reading = 'predicted' AND limited.metric = 0) AS ttft_place,
-        max(even_place(place, below)) FILTER (WHERE reading = 'slower' AND limited.metric = 1) AS tpot_slower,
-        max(even_place(place, below)) FILTER (WHERE reading = 'faster' AND limited.metric = 1) AS tpot_faster,
-        max(even_place(place, below)) FILTER (WHERE reading = 'slower' AND limited.metric = 0) AS ttft_slower,
-        max(even_place(place, below)) FILTER (WHERE reading = 'faster' AND limited.metric = 0) AS ttft_faster
-    FROM limited
-    LEFT JOIN raw.load_uneven AS part ON part.metric = limited.metric AND part.bin = floor(place)::INTEGER
-        AND part.load_id = limited.load_id
-    GROUP BY limited.load_id
+        limits.load_id, reading, whole_ms, tpot_place AS whole_tpot_place, even_place(ttft_place, x_part.below) AS ttft_place,
+        even_place(tpot_place, y_part.below) AS tpot_place
+    FROM (SELECT DISTINCT load_id, reading, ttft_place, tpot_place, whole_ms FROM loads) AS limits
+    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+        AND x_part.load_id = limits.load_id
+    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+        AND y_part.load_id = limits.load_id
 ),
 -- The part of each cell within the limits of the whole request and of TPOT. A request takes TTFT + (tokens - 1) TPOT, and
 -- answers of a cell are as long as those of all.
 ended AS (
     SELECT
-        load_id, ttft_bin, tpot_bin, reading,
-        sum(weight * place_in(least(whole_place, bin_place(tpot_ms / c)), tpot_bin, below)) AS of_both,
-        sum(weight * place_in(whole_place, tpot_bin, below)) AS of_whole
+        load_id, reading, ttft_bin, tpot_bin,
+        sum(weight * place_in(least(whole_place, whole_tpot_place), tpot_bin, below)) AS in_both,
+        sum(weight * place_in(whole_place, tpot_bin, below)) AS in_whole
     FROM (
         SELECT
-            read.load_id, ttft_bin, tpot_bin, tpot_ms, weight, below, reading, c,
+            placed.load_id, reading, ttft_bin, tpot_bin, whole_tpot_place, weight, below,
             CASE
-                WHEN gained > 0 THEN bin_place((whole_ms / c - bin_middle_ms(ttft_bin)) / gained)
-                WHEN whole_ms / c >= bin_middle_ms(ttft_bin) THEN 1e9
+                WHEN gained > 0 THEN bin_place((whole_ms - bin_middle_ms(ttft_bin)) / gained)
+                WHEN whole_ms >= bin_middle_ms(ttft_bin) THEN 1e9
                 ELSE -1
             END AS whole_place
-        FROM (
-            SELECT
-                load_id, tpot_ms, whole_ms, unnest(readings(slower, faster), recursive := TRUE)
-            FROM loads
-            WHERE whole_ms IS NOT NULL
-        ) AS read
-        JOIN cell ON cell.load_id = read.load_id
-        JOIN answer_parts() AS answers ON answers.load_id = read.load_id
-        LEFT JOIN raw.load_uneven AS part ON part.metric = 1 AND part.bin = tpot_bin AND part.load_id = read.load_id
-        WHERE c IS NOT NULL
+        FROM placed
+        JOIN cell ON cell.load_id = placed.load_id
+        JOIN answer_parts() AS answers ON answers.load_id = placed.load_id
+        LEFT JOIN raw.load_uneven AS part ON part.metric = 1 AND part.bin = tpot_bin AND part.load_id = placed.load_id
+        WHERE whole_ms IS NOT NULL
     )
-    GROUP BY load_id, ttft_bin, tpot_bin, reading
-),
-wholes AS (
-    SELECT
-        load_id, ttft_bin, tpot_bin, any_value(of_whole) FILTER (WHERE reading = 'predicted') AS in_whole,
-        any_value(of_both) FILTER (WHERE reading = 'predicted') AS in_both,
-        any_value(of_whole) FILTER (WHERE reading = 'slower') AS slower_whole,
-        any_value(of_both) FILTER (WHERE reading = 'slower') AS slower_both,
-        any_value(of_whole) FILTER (WHERE reading = 'faster') AS faster_whole,
-        any_value(of_both) FILTER (WHERE reading = 'faster') AS faster_both
-    FROM ended
-    GROUP BY load_id, ttft_bin, tpot_bin
-),
-weighed AS (
-    SELECT
-        load_id, bin_share(ttft_place, ttft_bin) AS in_ttft, bin_share(tpot_place, tpot_bin) AS in_tpot,
-        bin_share(ttft_slower, ttft_bin) AS slower_ttft, bin_share(tpot_slower, tpot_bin) AS slower_tpot,
-        bin_share(ttft_faster, ttft_bin) AS faster_ttft, bin_share(tpot_faster, tpot_bin) AS faster_tpot,
-        exact_share(coalesce(in_whole, 1)) AS in_whole, exact_share(coalesce(slower_whole, 1)) AS slower_whole,
-        exact_share(coalesce(faster_whole, 1)) AS faster_whole,
-        exact_share(in_ttft * coalesce(in_both, in_tpot)) AS in_both,
-        exact_share(slower_ttft * coalesce(slower_both, slower_tpot)) AS slower_both,
-        exact_share(faster_ttft * coalesce(faster_both, faster_tpot)) AS faster_both, requests_1, requests_2, requests_3, requests_4, requests_5,
-        requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
-    FROM placed
-    JOIN cell USING (load_id)
-    LEFT JOIN wholes USING (load_id, ttft_bin, tpot_bin)
+    GROUP BY load_id, reading, ttft_bin, tpot_bin
 ),
 counted AS (
     SELECT
-        load_id, sum(in_ttft * requests) AS of_ttft, sum(in_tpot * requests) AS of_tpot,
-        sum(in_whole * requests) AS of_whole,
-        sum(in_both * requests) AS of_both, sum(slower_ttft * requests) AS slower_of_ttft,
-        sum(slower_tpot * requests) AS slower_of_tpot, sum(slower_whole * requests) AS slower_of_whole,
-        sum(slower_both * requests) AS slower_of_both,
-        sum(faster_ttft * requests) AS faster_of_ttft, sum(faster_tpot * requests) AS faster_of_tpot,
-        sum(faster_whole * requests) AS faster_of_whole,
-        sum(faster_both * requests) AS faster_of_both,
+        load_id, reading, sum(in_ttft * requests) AS of_ttft, sum(in_tpot * requests) AS of_tpot,
+        sum(in_whole * requests) AS of_whole, sum(in_both * requests) AS of_both,
         list_stddev_samp(list_value(
             sum(in_both * requests_1), sum(in_both * requests_2), sum(in_both * requests_3),
             sum(in_both * requests_4), sum(in_both * requests_5)
         )) AS batch_sd
-    FROM weighed
-    GROUP BY load_id
+    FROM (
+        SELECT
+            load_id, reading, bin_share(ttft_place, ttft_bin) AS in_ttft, bin_share(tpot_place, tpot_bin) AS in_tpot,
+            exact_share(coalesce(ended.in_whole, 1)) AS in_whole, exact_share(in_ttft * coalesce(ended.in_both, in_tpot)) AS in_both,
+            requests_1, requests_2, requests_3, requests_4, requests_5, requests
+        FROM placed
+        JOIN cell USING (load_id)
+        LEFT JOIN ended USING (load_id, reading, ttft_bin, tpot_bin)
+    )
+    GROUP BY load_id, reading
 ),
 met AS (
     SELECT
-        ladder, place, loads.load_id, arrivals_per_s, counted_requests, slower, faster,
-        coalesce(of_ttft, 0) / counted_requests AS of_ttft, coalesce(of_tpot, 0) / counted_requests AS of_tpot,
-        coalesce(of_whole, 0) / counted_requests AS share_e2e, coalesce(of_tbt, 1) AS share_tbt,
-        least(coalesce(of_tbt, 1), coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot, of_whole) ELSE of_both END, 0)
-            / counted_requests) AS of_limits,
-        least(coalesce(slower_of_tbt, 1), coalesce(
-            CASE WHEN marginal THEN least(slower_of_ttft, slower_of_tpot, slower_of_whole) ELSE slower_of_both END, 0)
-            / counted_requests) AS slower_of_limits,
-        least(coalesce(faster_of_tbt, 1), coalesce(
-            CASE WHEN marginal THEN least(faster_of_ttft, faster_of_tpot, faster_of_whole) ELSE faster_of_both END, 0)
-            / counted_requests) AS faster_of_limits,
+        ladder, place, load_id, arrivals_per_s, reading, c, coalesce(of_ttft, 0) / counted_requests AS share_ttft,
+        coalesce(of_tpot, 0) / counted_requests AS share_tpot, coalesce(of_whole, 0) / counted_requests AS share_e2e,
+        coalesce(of_tbt, 1) AS share_tbt,
+        least(
+            coalesce(of_tbt, 1),
+            coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot, of_whole) ELSE of_both END, 0) / counted_requests
+        ) AS share,
         coalesce(2.776 * sqrt(5) * batch_sd, 0) / counted_requests AS half_width
     FROM loads
-    LEFT JOIN counted ON counted.load_id = loads.load_id
-    LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = loads.load_id
-),
-readings AS (
-    SELECT
-        ladder, place, load_id, arrivals_per_s, half_width, of_ttft AS share_ttft, of_tpot AS share_tpot,
-        share_e2e, share_tbt,
-        unnest([
-            {'reading': 'predicted', 'c': 1.0, 'share': of_limits},
-            {'reading': 'low', 'c': 1.0, 'share': of_limits - half_width},
-            {'reading': 'high', 'c': 1.0, 'share': of_limits + half_width},
-            {'reading': 'slower', 'c': slower, 'share': slower_of_limits},
-            {'reading': 'faster', 'c': faster, 'share': faster_of_limits}
-        ], recursive := TRUE)
-    FROM met
+    LEFT JOIN counted USING (load_id, reading)
+    LEFT JOIN token_shares(wanted_phase) USING (load_id, reading)
 )
-SELECT * FROM readings WHERE c IS NOT NULL;
+SELECT * FROM met
+UNION ALL
+SELECT met.* REPLACE (ends.reading AS reading, share + sign * half_width AS share)
+FROM met
+JOIN (VALUES ('low', -1), ('high', 1)) AS ends (reading, sign) ON met.reading = 'predicted';
+
+-- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
+-- ladder. 0 where the lowest has too small a share already.
+CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
+    coalesce(
+        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
+            FILTER (WHERE share < wanted_share),
+        max(rate)
+    );
 
 -- The highest rate before the first at which the share is below the wanted one, between neighbours: of each ladder, as predicted, at both ends of the sampling interval, and with longer and shorter steps. NULL where the lowest rate
 -- has too small a share already; `at_least` where the highest still has enough; `recrosses` where a higher rate has again.
@@ -238,20 +196,14 @@ WITH shares AS MATERIALIZED (
     SELECT * FROM load_shares(wanted_phase, marginal)
 ),
 neighbours AS (
-    SELECT
-        shares.*, wanted_share AS wanted, coalesce(
-            rate_between(wanted_share, before.arrivals_per_s, before.share, shares.arrivals_per_s, shares.share), 0
-        ) AS reached_rate
+    SELECT shares.*, wanted_share AS wanted, before.arrivals_per_s AS before_rate, before.share AS before_share
     FROM shares
     LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
         AND before.place = shares.place - 1
 )
 SELECT
     ladder, reading,
-    CASE
-        WHEN bool_and(share >= wanted) THEN max(arrivals_per_s)
-        ELSE nullif(min_by(reached_rate, arrivals_per_s) FILTER (WHERE share < wanted), 0)
-    END / any_value(c) AS goodput,
+    nullif(crossed_rate(arrivals_per_s, share, before_rate, before_share, wanted), 0) / any_value(c) AS goodput,
     bool_and(share >= wanted) AS at_least,
     coalesce(
         max(arrivals_per_s) FILTER (WHERE share >= wanted) > min(arrivals_per_s) FILTER (WHERE share < wanted), FALSE
@@ -270,8 +222,7 @@ GROUP BY ladder, reading;
 -- have none.
 CREATE OR REPLACE TEMP MACRO load_percentiles(load_ids) AS TABLE
 WITH cells AS MATERIALIZED (
-    SELECT load_id, ttft_bin, tpot_bin, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
-    FROM cell WHERE load_id IN (SELECT unnest(load_ids))
+    SELECT load_id, ttft_bin, tpot_bin, requests FROM cell WHERE load_id IN (SELECT unnest(load_ids))
 ),
 marginals AS (
     SELECT load_id, 'ttft' AS metric, ttft_bin AS bin, sum(requests) AS requests FROM cells GROUP BY load_id, ttft_bin
@@ -312,15 +263,42 @@ FROM found
 JOIN raw.load AS load ON load.id = found.load_id
 GROUP BY found.load_id;
 
--- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
--- ladder. 0 where the lowest has too small a share already.
-CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
-    coalesce(
-        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
-            FILTER (WHERE share < wanted_share),
-        max(rate)
-    );
-
--- Factors of limits: from a quarter to four times as long, four an octave.
-CREATE OR REPLACE TEMP MACRO limit_scales() AS TABLE
-SELECT power(2, range / 4) AS scale FROM range(-8, 9);
+-- The share of each load of some ladders that meets its limits, as these get tighter and looser: `scales` are structs of `axis` and
+-- `scale`, which name a case, and of how many times each limit is what is asked for.
+CREATE OR REPLACE TEMP MACRO scaled_shares(ladders, scales) AS TABLE
+WITH limited AS (
+    SELECT
+        ladder, place, load_id, arrivals_per_s, counted_requests, axis, scale,
+        bin_place(of_tpot * getvariable('tpot_limit_ms') / step_factor) AS tpot_place,
+        CASE
+            WHEN phase = 'decode' THEN 1e9
+            ELSE bin_place((of_ttft * getvariable('ttft_limit_ms') - (outside_ms + beside_ms)) / step_factor)
+        END AS ttft_place
+    FROM played, (SELECT unnest(scales, recursive := TRUE))
+    WHERE ladder IN (SELECT unnest(ladders))
+),
+placed AS MATERIALIZED (
+    SELECT
+        limited.* REPLACE (
+            even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
+        )
+    FROM limited
+    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+        AND x_part.load_id = limited.load_id
+    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+        AND y_part.load_id = limited.load_id
+),
+counted AS (
+    SELECT
+        load_id, axis, scale, sum(requests * bin_share(ttft_place, ttft_bin)) AS of_ttft,
+        sum(requests * bin_share(tpot_place, tpot_bin)) AS of_tpot,
+        sum(requests * exact_share(bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin))) AS of_both
+    FROM placed
+    JOIN cell USING (load_id)
+    GROUP BY load_id, axis, scale
+)
+SELECT
+    ladder, place, load_id, axis, scale, arrivals_per_s,
+    coalesce(CASE WHEN getvariable('marginal') THEN least(of_ttft, of_tpot) ELSE of_both END, 0) / counted_requests AS share
+FROM placed
+LEFT JOIN counted USING (load_id, axis, scale);

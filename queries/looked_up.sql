@@ -10,23 +10,18 @@ WITH placed AS (
             CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_of_steps(outside_ms, beside_ms, step_factor) / c) END, ttft_first
         ), ttft_end) AS ttft_place,
         least(greatest(bin_place(getvariable('tpot_limit_ms') / step_factor / c), tpot_first), tpot_end) AS tpot_place
-    FROM (
-        SELECT *, 'predicted' AS reading, 1.0 AS c FROM played WHERE phase = wanted_phase
-        UNION ALL
-        SELECT *, 'slower', 1 + step_error FROM played WHERE phase = wanted_phase AND every_reading AND step_error IS NOT NULL
-        UNION ALL
-        SELECT *, 'faster', 1 - step_error FROM played WHERE phase = wanted_phase AND every_reading AND step_error IS NOT NULL
-    )
+    FROM read_loads(wanted_phase)
+    WHERE every_reading OR reading = 'predicted'
 )
 SELECT
-    ladder, place, reading, c, arrivals_per_s,
+    ladder, place, placed.reading, c, arrivals_per_s,
     coalesce(x.below + x.within * (even_place(ttft_place, x_part.below) - x.bin), 0) / counted_requests AS share_ttft,
     least(
         coalesce(y.below + y.within * (even_place(tpot_place, y_part.below) - y.bin), 0) / counted_requests,
-        coalesce(CASE reading WHEN 'slower' THEN slower_of_tbt WHEN 'faster' THEN faster_of_tbt ELSE of_tbt END, 1)
+        coalesce(of_tbt, 1)
     ) AS share_tpot
 FROM placed
-LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
+LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id AND tokens.reading = placed.reading
 LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
 LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id
 LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
@@ -38,51 +33,25 @@ LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(
 CREATE OR REPLACE TEMP MACRO near_goodputs(wanted_phase, marginal, wanted_share) AS TABLE
 WITH shares AS MATERIALIZED (
     SELECT
-        ladder, place, arrivals_per_s, least(share_ttft, share_tpot) + 1e-12 AS most_share,
-        CASE
-            WHEN getvariable('e2e_limit_ms') IS NOT NULL THEN 0  -- margins do not say how many meet it
-            WHEN marginal THEN least(share_ttft, share_tpot)
-            ELSE share_ttft + share_tpot - 1
-        END - 1e-12 AS least_share
+        ladder, place, arrivals_per_s, unnest([
+            {'bound': 'most', 'share': least(share_ttft, share_tpot) + 1e-12},
+            {'bound': 'least', 'share': CASE
+                WHEN getvariable('e2e_limit_ms') IS NOT NULL THEN 0  -- margins do not say how many meet it
+                WHEN marginal THEN least(share_ttft, share_tpot)
+                ELSE share_ttft + share_tpot - 1
+            END - 1e-12}
+        ], recursive := TRUE)
     FROM limit_shares(wanted_phase, FALSE)
-),
-ends AS (
-    -- Where each curve first falls short.
-    SELECT
-        ladder, min(place) AS first_place, max(arrivals_per_s) AS highest,
-        min(place) FILTER (WHERE least_share < wanted_share) AS least_place,
-        min(place) FILTER (WHERE most_share < wanted_share) AS most_place
-    FROM shares
-    GROUP BY ladder
-),
-around AS (
-    SELECT
-        ladder, any_value(highest) AS highest, any_value(first_place) AS first_place,
-        any_value(least_place) AS least_place, any_value(most_place) AS most_place,
-        max(arrivals_per_s) FILTER (WHERE place = least_place) AS least_rate,
-        max(arrivals_per_s) FILTER (WHERE place = least_place - 1) AS before_least_rate,
-        max(least_share) FILTER (WHERE place = least_place) AS least_share,
-        max(least_share) FILTER (WHERE place = least_place - 1) AS before_least,
-        max(arrivals_per_s) FILTER (WHERE place = most_place) AS most_rate,
-        max(arrivals_per_s) FILTER (WHERE place = most_place - 1) AS before_most_rate,
-        max(most_share) FILTER (WHERE place = most_place) AS most_share,
-        max(most_share) FILTER (WHERE place = most_place - 1) AS before_most
-    FROM shares JOIN ends USING (ladder)
-    GROUP BY ladder
 )
 SELECT
-    ladder,
-    CASE
-        WHEN least_place IS NULL THEN highest
-        WHEN least_place = first_place THEN 0
-        ELSE rate_between(wanted_share, before_least_rate, before_least, least_rate, least_share)
-    END AS least_goodput,
-    CASE
-        WHEN most_place IS NULL THEN highest
-        WHEN most_place = first_place THEN 0
-        ELSE rate_between(wanted_share, before_most_rate, before_most, most_rate, most_share)
-    END AS most_goodput
-FROM around;
+    ladder, max(goodput) FILTER (WHERE bound = 'least') AS least_goodput, max(goodput) FILTER (WHERE bound = 'most') AS most_goodput
+FROM (
+    SELECT ladder, bound, crossed_rate(s.arrivals_per_s, s.share, before.arrivals_per_s, before.share, wanted_share) AS goodput
+    FROM shares AS s
+    LEFT JOIN (SELECT ladder, bound, place + 1 AS place, arrivals_per_s, share FROM shares) AS before USING (ladder, bound, place)
+    GROUP BY ladder, bound
+)
+GROUP BY ladder;
 
 -- What ranks ladders: requests a second of the copies that a budget holds, without one of a device.
 CREATE OR REPLACE TEMP MACRO ladder_worth(goodput, instance_devices) AS
@@ -156,12 +125,6 @@ WITH shares AS MATERIALIZED (
     SELECT *, least(share_ttft, share_tpot) AS share FROM limit_shares(wanted_phase, TRUE)
     WHERE getvariable('e2e_limit_ms') IS NULL
 ),
-steps AS (
-    SELECT shares.*, before.arrivals_per_s AS before_rate, before.share AS before_share
-    FROM shares
-    LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
-        AND before.place = shares.place - 1
-),
 levels AS (
     SELECT 'product' AS rule, range AS level, power(wanted_share, range / 16) AS least FROM range(17)
     UNION ALL
@@ -170,9 +133,11 @@ levels AS (
 SELECT
     ladder, reading, rule, level,
     coalesce(
-        min_by(coalesce(rate_between(least, before_rate, before_share, arrivals_per_s, share), 0), arrivals_per_s) FILTER (WHERE share < least - 1e-12),
-        max(arrivals_per_s)
+        min_by(coalesce(rate_between(least, before.arrivals_per_s, before.share, s.arrivals_per_s, s.share), 0), s.arrivals_per_s)
+            FILTER (WHERE s.share < least - 1e-12),
+        max(s.arrivals_per_s)
     ) / any_value(c) AS side_rate
-FROM steps
+FROM shares AS s
+LEFT JOIN (SELECT ladder, reading, place + 1 AS place, arrivals_per_s, share FROM shares) AS before USING (ladder, reading, place)
 JOIN levels ON rule = 'product' OR reading = 'predicted'
 GROUP BY ladder, reading, rule, level;

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from queries.connect import StoreConnection
 from store.errors import InputError
@@ -53,20 +52,16 @@ def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tup
     return columns, tuple(row)
 
 
-class _Scenario(NamedTuple):
-    id: int
-    key: str
-
-
 def find_scenario(location: StoreLocation, start: str) -> int:
     with read_transaction(location) as transaction:
         statement = "SELECT id, key FROM scenario WHERE key LIKE ? LIMIT 3"
-        rows = list(transaction.rows(_Scenario, statement, (f"{start}%",)))
-    if not rows:
+        found = transaction.named(statement, (f"{start}%",))
+    if not found:
         raise InputError(f"no scenario {start!r} in this store")
-    if len(rows) > 1:
-        raise InputError(f"{start!r} is the start of several scenarios; give more digits: {rows[0].key}, {rows[1].key}")
-    return rows[0].id
+    first, *others = found.values()
+    if others:
+        raise InputError(f"{start!r} is the start of several scenarios; give more digits: {first}, {others[0]}")
+    return next(iter(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,8 +149,7 @@ seeded AS (
         ranked.question_group, rank, ranked.prefill_requests_per_s, ranked.decode_requests_per_s, balanced_requests_per_s, pd_ratio,
         requests_per_s_per_device_bound, prefill_instances, decode_instances, devices_used, system_requests_per_s, requests_per_s_per_device,
         allocation_reason, ps.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS transfer_ms,
-        ps.ttft_ms AS pair_ttft_ms, NULL::DOUBLE AS alone_ms, NULL::DOUBLE AS wait_ms, NULL::DOUBLE AS burst_ms,
-        NULL::DOUBLE AS handover_ms, NULL::DOUBLE AS slot_wait_ms, NULL::DOUBLE AS pair_e2e_ms, NULL::DOUBLE AS users,
+        ps.ttft_ms AS pair_ttft_ms,
         system_requests_per_s / (prefill_instances * ranked.prefill_requests_per_s) AS prefill_utilisation,
         system_requests_per_s / (decode_instances * ranked.decode_requests_per_s) AS decode_utilisation, ds.tpot_ms,
         ps.scenario_id AS prefill_scenario_id, ps.batch_size AS prefill_size,
@@ -173,10 +172,10 @@ served AS (
                 prefill_rank, decode_rank
         ) AS rank,
         prefill_requests_per_s, decode_requests_per_s, balanced_requests_per_s, pd_ratio, requests_per_s_per_device_bound, prefill_instances, decode_instances,
-        devices_used, system_requests_per_s, requests_per_s_per_device, NULL::VARCHAR AS allocation_reason, transfer_ms,
+        devices_used, system_requests_per_s, requests_per_s_per_device, transfer_ms,
         ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
         prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
-        prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
+        prefill_memory_free_bytes, decode_scenario_id, decode_batch_size AS decode_size, decode_memory_free_bytes
     FROM engine_pairs(
         getvariable('allocation_rule'), getvariable('num_devices'), same_device, most_listed, getvariable('objective')
     )
@@ -184,7 +183,7 @@ served AS (
 ),
 answered AS MATERIALIZED (
     SELECT * FROM seeded
-    UNION ALL
+    UNION ALL BY NAME
     SELECT * FROM served
 ),
 stored AS MATERIALIZED (

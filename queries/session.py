@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
+from queries import measured_rows
 from queries.asking.headers import Report, told_columns
 from queries.asking.library import NEAREST, answering_for, has_nearest, names_below, report, variables_read
 from queries.asking.options import Scope
@@ -119,9 +120,9 @@ class Session:
         )
         answer = with_notes_of_runs(answer, self._held.runs, (row.scenario_id for row in rows))
         if question.options.rows != PREDICTED:
-            from queries.measured_rows import with_measured_words
-
-            return with_measured_words(answer, self._connection.duckdb, self._tables.ready, self._held.measured.notes())
+            return measured_rows.with_measured_words(
+                answer, self._connection.duckdb, self._tables.ready, self._held.measured.notes()
+            )
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:

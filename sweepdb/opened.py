@@ -10,6 +10,7 @@ from queries.asking import Answer, question_of
 from queries.notebook import Notebook
 from store.errors import InputError
 from store.sweep_list import SweepSummary, list_sweeps
+from sweepdb import deciding, measuring
 from sweepdb.deciding.decision import BUDGET, GAIN, MODE, REPORT
 from sweepdb.evaluating.option_values import with_declared_keywords
 from sweepdb.length_scope import with_lengths
@@ -17,11 +18,9 @@ from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
-    from sweepdb.deciding import Decision
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords
     from sweepdb.evaluating.running import Evaluation
     from sweepdb.explaining import Explanation
-    from sweepdb.measuring import Regression, Trends
 
 
 class OpenStore(Notebook):
@@ -54,28 +53,26 @@ class OpenStore(Notebook):
                 raise InputError(f"`{keyword}` must be a reference such as a1b2c3d4:175, not {one!r}")
         return explain_probes(asked, self._session.location.url, step=step)
 
-    def decide(self, *, budget: int = BUDGET, gain: float = GAIN, mode: str = MODE, **options: object) -> Decision:
+    def decide(
+        self, *, budget: int = BUDGET, gain: float = GAIN, mode: str = MODE, **options: object
+    ) -> deciding.Decision:
         """The deployment to choose now, and the runs worth most: options are those of `deployments`.
 
         `mode` names the servers to decide among: aggregated, pd (disaggregated), or both."""
-        from sweepdb.deciding import decided
-
         asked = question_of(REPORT, with_lengths(options, self._session.location.url))
-        return decided(self._session, asked, budget=budget, gain=gain, mode=mode)
+        return deciding.decided(self._session, asked, budget=budget, gain=gain, mode=mode)
 
     def regress(
         self, *, baseline: str, against: str, model: str | None = None, device: str | None = None
-    ) -> Regression:
+    ) -> measuring.Regression:
         """Changes between two sides, the surely worse first: each a tag, an engine's version, days or a sweep."""
-        from sweepdb.measuring import regressions
+        return measuring.regressions(
+            self._session.location.url, baseline=baseline, against=against, model=model, device=device
+        )
 
-        return regressions(self._session.location.url, baseline=baseline, against=against, model=model, device=device)
-
-    def trends(self, *, model: str | None = None, device: str | None = None) -> Trends:
+    def trends(self, *, model: str | None = None, device: str | None = None) -> measuring.Trends:
         """Measured settings over their days, with the steps of each."""
-        from sweepdb.measuring import trends
-
-        return trends(self._session.location.url, model=model, device=device)
+        return measuring.trends(self._session.location.url, model=model, device=device)
 
     def sweeps(self, limit: int = 20) -> list[SweepSummary]:
         """Requests to evaluate, validations and imports, the newest first."""

@@ -10,21 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evaluator.inputs import (
-    DeviceProfile,
-    Launch,
-    LengthBin,
-    PlanSearch,
-    Precision,
-    Workload,
-    check_precision,
-    effective_input_length,
-    load_device,
-    load_distribution,
-    load_model,
-    mean_output_length,
-    workload_of,
-)
+from evaluator import inputs
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.sweep import SweepReport, run_sweep
 from queries.asking import PRESETS, Answer, Limits, PairOptions, Question, ReportOptions, Scope
@@ -55,7 +41,7 @@ class OptimizerOptions:
     experts: str | None
     attention: str
     mxfp4_group_size: int
-    search: PlanSearch
+    search: inputs.PlanSearch
     ttft_limit_ms: float | None
     tpot_limit_ms: float | None
     max_batched_tokens: int | None
@@ -82,14 +68,14 @@ class OptimizerOptions:
         """As given, or four times the prompt, then twice and once where memory is short."""
         if self.max_batched_tokens is not None:
             return (self.max_batched_tokens,)
-        length = int(effective_input_length(self._workload(1, self.mtp_tokens[0])))
+        length = int(inputs.effective_input_length(self._workload(1, self.mtp_tokens[0])))
         length = length if self.is_distribution else int(self.input_length)
         return tuple(factor * length for factor in (4, 2, 1))
 
-    def workloads(self, budget: int) -> tuple[Workload, ...]:
+    def workloads(self, budget: int) -> tuple[inputs.Workload, ...]:
         return tuple(self._workload(budget, drafts) for drafts in self.mtp_tokens)
 
-    def _workload(self, budget: int, drafts: int) -> Workload:
+    def _workload(self, budget: int, drafts: int) -> inputs.Workload:
         common = {
             "max_batched_tokens": budget,
             "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
@@ -97,21 +83,21 @@ class OptimizerOptions:
             "mtp_acceptance": self.mtp_acceptance,
         }
         if not self.is_distribution:
-            return workload_of(input_length=int(self.input_length), output_length=self.output_length, **common)  # type: ignore[arg-type]
+            return inputs.workload_of(input_length=int(self.input_length), output_length=self.output_length, **common)  # type: ignore[arg-type]
         bins = _bins_of(self.input_length, self.output_length)
-        return workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common)  # type: ignore[arg-type]
+        return inputs.workload_of(input_length=None, output_length=inputs.mean_output_length(bins), bins=bins, **common)  # type: ignore[arg-type]
 
 
-def named_workload(name: str) -> Workload | None:
+def named_workload(name: str) -> inputs.Workload | None:
     try:
         return stored_workload(name, None)
     except SweepdbError:
         return None
 
 
-def _bins_of(text: str, output_length: float) -> tuple[LengthBin, ...]:
+def _bins_of(text: str, output_length: float) -> tuple[inputs.LengthBin, ...]:
     named = None if Path(text).exists() else named_workload(text)
-    return load_distribution(Path(text), output_length=output_length) if named is None else named.bins
+    return inputs.load_distribution(Path(text), output_length=output_length) if named is None else named.bins
 
 
 FIRST_LARGEST = 512
@@ -192,7 +178,7 @@ class Table:
 class DeviceRun:
     """Stored and answered."""
 
-    device: DeviceProfile
+    device: inputs.DeviceProfile
     sweep: SweepReport
     tables: tuple[Table, ...]
 
@@ -212,7 +198,7 @@ def phases_of(options: OptimizerOptions) -> tuple[Phase, ...]:
 
 
 def run_device(options: OptimizerOptions, device: str, store_url: str | None) -> DeviceRun:
-    profile = load_device(device)
+    profile = inputs.load_device(device)
     create_if_missing(parse_url(store_url))
     sweeps = [_evaluated(options, profile, options.budgets()[0], store_url)]
     first = sweeps[0]
@@ -239,15 +225,17 @@ def run_device(options: OptimizerOptions, device: str, store_url: str | None) ->
     return DeviceRun(device=profile, sweep=whole, tables=tables)
 
 
-def _evaluated(options: OptimizerOptions, profile: DeviceProfile, budget: int, store_url: str | None) -> SweepReport:
-    name, spec = load_model(options.model)
+def _evaluated(
+    options: OptimizerOptions, profile: inputs.DeviceProfile, budget: int, store_url: str | None
+) -> SweepReport:
+    name, spec = inputs.load_model(options.model)
     request = SweepRequest(
         models=(NamedModel(name=name, spec=spec),),
         devices=(profile,),
         workloads=options.workloads(budget),
         precisions=(
-            check_precision(
-                Precision(
+            inputs.check_precision(
+                inputs.Precision(
                     linear=options.linear,
                     experts=options.experts,
                     attention=options.attention,
@@ -260,7 +248,7 @@ def _evaluated(options: OptimizerOptions, profile: DeviceProfile, budget: int, s
         decode_devices=options.decode_devices if options.pd_ratio else None,
         phases=phases_of(options),
         convention="upstream",
-        launch=Launch(compile=options.compile),
+        launch=inputs.Launch(compile=options.compile),
         search=options.search,
         batch_range=options.batch_range,
         serving_model=options.prefill_rule if options.prefill_rule == "seed002" else FORMULAS,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from queries.measured_rows import NamedServer, ServerNamer, StatedServer
 from queries.session import Session
 from store.location import StoreLocation, parse_url
+from sweepdb import own_runs
 from sweepdb.own_runs import own_points, program_files
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ T = TypeVar("T")
 
 def server_named(one: StatedServer) -> NamedServer:
     """Reads the catalogue only when asked."""
-    from sweepdb.own_runs import server_of
-
-    return server_of(one)
+    return own_runs.server_of(one)
 
 
 SERVERS = ServerNamer(server_named, decided_by=lambda: repr(program_files()))

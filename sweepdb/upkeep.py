@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from migrations.views import differing_views, renew_views
 from queries.bundles import scenario_lines, scenario_of
 from queries.thinned import RULES, create_winners
+from store import reading
 from store.errors import InputError, StoreError
 from store.location import StoreLocation, parse_url
 from store.migrating import UpgradeReport
@@ -81,11 +82,6 @@ class ThinReport:
     bytes: int
 
 
-class _Range(NamedTuple):
-    first: int
-    last: int
-
-
 def thin_parts(location: StoreLocation) -> ThinReport:
     """For parts without one by today's rules."""
     with read_transaction(location) as transaction:
@@ -124,11 +120,8 @@ def winners_of(
     """A DuckDB and SQL for them, in order."""
     checked_path(location, part)
     with in_memory(_MEMORY, scratch / ".thinning") as connection, read_transaction(location) as transaction:
-        ranges = tuple(
-            transaction.rows(
-                _Range, "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1", (part.id,)
-            )
-        )
+        blocks = "SELECT first_block, last_block FROM part_block WHERE part_id = ? ORDER BY 1"
+        ranges = tuple(transaction.numbers(blocks, (part.id,)))
         if not ranges:
             raise StoreError(
                 "A compaction has replaced a part that was to be thinned.",
@@ -157,8 +150,6 @@ def write_thinned(location: StoreLocation, shelf: Shelf, part: PartRow) -> Thinn
 
 def winner_faults(location: StoreLocation) -> Iterator[str]:
     """Wrong rows. Older rules hold more, or are not read."""
-    from store.reading import duckdb
-
     with read_transaction(location) as transaction:
         rows = [row for row in thinned_in_use(transaction) if row.rules == RULES and is_registered(location, row)]
         parts = {part.id: part for part in parts_in_use(transaction)}
@@ -169,7 +160,7 @@ def winner_faults(location: StoreLocation) -> Iterator[str]:
             with winners_of(location, shelf.scratch, parts[row.part_id]) as (connection, source):
                 held = digest_of(connection, _COLUMNS, f"FROM read_parquet({quoted(path)}) AS f")
                 right = held == digest_of(connection, _COLUMNS, source) and held[0] == row.row_count
-        except (StoreError, OSError, duckdb.Error):  # that a file cannot be read is said of the file
+        except (StoreError, OSError, reading.duckdb.Error):  # that a file cannot be read is said of the file
             continue
         if not right:
             yield (

@@ -8,8 +8,7 @@ from typing import Any
 import typer.main
 
 from cli.derived import OLD_FLAGS
-from cli.help.commands import COMMANDS
-from cli.help.examples import EXAMPLES
+from cli.help.commands import COMMANDS, examples_of_commands
 from cli.help.headings import heading_of, in_order
 from cli.help.report_help import few_takers
 from cli.main import build_app
@@ -103,7 +102,7 @@ def _command(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401  of one 
     yield " ".join((command.help or "").split()) + "\n"
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     words = "".join(f" [{one.name}{' ...' if one.nargs == -1 else ''}]" for one in arguments)
-    yield "\n".join(["```sh", *(f"sweepdb {one}" for one in EXAMPLES[command.name]), "```", ""])
+    yield "\n".join(["```sh", *(f"sweepdb {one}" for one in examples_of_commands()[command.name]), "```", ""])
     yield f"`sweepdb {name}{words} [options]`\n"
     if arguments:
         yield "\n".join(

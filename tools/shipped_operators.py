@@ -25,9 +25,9 @@ from evaluator.graph.operators import operators_to_json
 from evaluator.graph.shipped import DRAFT, FILE, KEY, NUMBER, STEP, TEMPLATES, shipped_text
 from evaluator.inputs import ModelSpec, Plan, Precision, list_models, load_device, load_model
 from evaluator.inputs.formats import check_precision
+from evaluator.inputs.images import EncoderSplit, ImageRequest
 from evaluator.inputs.launchable import LAUNCHERS
 from evaluator.inputs.plan_search import PlanSearch, plan_choices, powers_of_two
-from evaluator.inputs.vision.images import EncoderSplit, ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, usual_precision
 from store.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evaluator.inputs.vision.tower import VisionTower
+from evaluator.inputs.images import VisionTower
 from sweepdb.catalogue import load_model, support_table
 
 _INTRODUCTION = """# What is supported, and how well

@@ -15,6 +15,7 @@ from cli.shared_options import OUTPUT_SHAPE, FormatOption, StoreOption, output_p
 from cli.visible import is_quiet
 from store.errors import InputError
 from store.texts import counted
+from sweepdb import measuring
 from sweepdb.stores import is_standard_output, is_stream, parse_url
 
 
@@ -78,13 +79,12 @@ def _device(
     store: str | None,
 ) -> None:
     import sweepdb
-    from sweepdb.measuring import KERNEL_COLUMNS
 
     kept = sweepdb.calibrate(
         device, kernels, measure=measure, budget=budget, profile=profile, store=store, progress=_progress
     )
     done, output, version = kept.fit, kept.output, kept.version
-    _show(KERNEL_COLUMNS, done.rows(), format_, output)
+    _show(measuring.KERNEL_COLUMNS, done.rows(), format_, output)
     if done.calibration.assumed:
         say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")
     if done.calibration.carried:
@@ -104,10 +104,8 @@ def _serving(
     format_: str,
     store: str | None,
 ) -> None:
-    from sweepdb.measuring import ENGINE_COLUMNS, fit_serving
-
-    kept = fit_serving(engine, measurements, profile, store, only=only)
-    _show(ENGINE_COLUMNS, kept.rows(), format_, kept.output)
+    kept = measuring.fit_serving(engine, measurements, profile, store, only=only)
+    _show(measuring.ENGINE_COLUMNS, kept.rows(), format_, kept.output)
     for problem in kept.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points

@@ -10,6 +10,7 @@ import typer
 from cli.output import check_format, say, write_rows
 from cli.shared_options import FormatOption, OutputOption, StoreOption, parse_numbers
 from store.errors import InputError
+from sweepdb import catalogue, evaluating, stores
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -22,18 +23,16 @@ def models(
 ) -> None:
     """List the model catalogue, or show one model."""
     check_format(format_, output)
-    from sweepdb.catalogue import list_models, load_model, parameter_count
-
     if name is not None:
-        found, spec = load_model(name)
-        count = parameter_count(spec)
+        found, spec = catalogue.load_model(name)
+        count = catalogue.parameter_count(spec)
         counted = {"name": found, "parameters": count.total, "active_parameters": count.active}
         _show_one(counted, spec, format_, output)
         return
     rows = []
-    for known in list_models():
-        spec = load_model(known)[1]
-        count = parameter_count(spec)
+    for known in catalogue.list_models():
+        spec = catalogue.load_model(known)[1]
+        count = catalogue.parameter_count(spec)
         layers = sum(group.count for group in spec.layers)
         rows.append([known, spec.architecture, count.total / 1e9, count.active / 1e9, layers, spec.hidden_size,
                      spec.native_linear, spec.native_experts, spec.native_mixers, spec.native_head,
@@ -51,26 +50,24 @@ def devices(
 ) -> None:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
-    from sweepdb.catalogue import add_device, effective_rate, kernels_of, list_devices, load_device
-
     if name == "add":
         if file is None:
             raise InputError(
                 "devices add needs a FILE.yaml", hint="docs/howto/describe-what-you-serve.md explains every key"
             )
-        added = add_device(file)
+        added = catalogue.add_device(file)
         say(f"{added.name} added; use it with: --device {added.name}")
         return
     if name is not None:
-        _show_one({}, load_device(name), format_, output)
+        _show_one({}, catalogue.load_device(name), format_, output)
         return
     rows = []
-    for known in list_devices():
-        profile = load_device(known)
+    for known in catalogue.list_devices():
+        profile = catalogue.load_device(known)
         rows.append([
-            profile.name, profile.vendor, profile.family, kernels_of(profile),
-            effective_rate(profile.matrix_flops_per_s, profile.compute_efficiency) / 1e12,
-            effective_rate(profile.vector_flops_per_s, profile.compute_efficiency) / 1e12,
+            profile.name, profile.vendor, profile.family, catalogue.kernels_of(profile),
+            catalogue.effective_rate(profile.matrix_flops_per_s, profile.compute_efficiency) / 1e12,
+            catalogue.effective_rate(profile.vector_flops_per_s, profile.compute_efficiency) / 1e12,
             profile.memory_bandwidth_bytes_per_s * profile.memory_efficiency / 1e12, profile.memory_bytes / 2**30,
             " x ".join(map(str, profile.grid)),
             " | ".join(f"{link.bandwidth_bytes_per_s * link.efficiency / 1e9:g}" for link in profile.links),
@@ -103,13 +100,11 @@ def support(
     """Show what is exact, fitted, carried over or refused, of all that ships or of what is named: a model, a device, an
     engine, or some of them."""
     check_format(format_, output)
-    from sweepdb.catalogue import support_table, supported_words
-
     if model is None:
-        rows = [[what, name, part.state, part.how] for what, name, part in support_table()]
+        rows = [[what, name, part.state, part.how] for what, name, part in catalogue.support_table()]
         write_rows(("what", "name", "state", "how"), rows, format_, output)
         return
-    parts = supported_words([word for word in (model, device, engine) if word is not None])
+    parts = catalogue.supported_words([word for word in (model, device, engine) if word is not None])
     write_rows(("part", "state", "how"), [[one.part, one.state, one.how] for one in parts], format_, output)
 
 
@@ -132,17 +127,15 @@ def workloads(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Named workloads of the store: list, show, add."""
     check_format(format_, output)
-    from sweepdb.evaluating import add_workload, listed_workloads, shown_workload
-
     if action == "list":
-        columns, rows = listed_workloads(store)
+        columns, rows = evaluating.listed_workloads(store)
     elif action == "show" and name is not None:
-        sentence, (columns, rows) = shown_workload(name, store)
+        sentence, (columns, rows) = evaluating.shown_workload(name, store)
         say(sentence)
     elif action == "add" and name is not None:
         if (trace is None) == (input_length is None):
             raise InputError("workloads add needs --input-length (a number or a FILE) or --trace FILE")
-        said = add_workload(
+        said = evaluating.add_workload(
             name,
             store,
             input_length=input_length,
@@ -207,12 +200,10 @@ def prices(  # noqa: PLR0917  one parameter an option
     if action == "set" and names:
         from datetime import UTC, datetime
 
-        from sweepdb.stores import PriceRecord
-
         day = effective_from or datetime.now(UTC).date().isoformat()
         entered = prices.enter(
             [
-                PriceRecord(
+                stores.PriceRecord(
                     device_name=device,
                     effective_from=day,
                     usd_per_device_hour=usd,

@@ -8,21 +8,20 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from xml.sax.saxutils import quoteattr
 
 import typer
 
 from cli.commands.measured import say_problems
 from cli.output import FORMATS, check_format, say, write_rows, write_text
+from cli.pictures import PICTURES, check_picture, write_specification
+from cli.render.progress import ProgressLine
 from cli.render.rows import markdown_lines, table_lines
 from cli.shared_options import OutputOption, StoreOption, WorkersOption
 from store.errors import EvaluationError, InputError, Worsened
 from store.texts import counted
-
-if TYPE_CHECKING:
-    from sweepdb.measuring import Change, Kept, Regression, Side, Validation
-
+from sweepdb import measuring, reporting
 
 _MARKDOWN = "markdown"  # for the comment of a pull request
 _SHOWN = ("verdict", "metric", "before", "after", "change", "interval", "runs", "setting")
@@ -41,9 +40,7 @@ def compare(
 ) -> None:
     """Compare result files or folders with the first of them: values, differences in percent, what only one has."""
     check_format(format_, output, known=(*FORMATS, _MARKDOWN))
-    from sweepdb.measuring import compare_files
-
-    found = compare_files([Path(name) for name in files])
+    found = measuring.compare_files([Path(name) for name in files])
     for problem in found.problems:
         say(f"{problem.where}: {problem.what}")
     if format_ == _MARKDOWN:
@@ -59,7 +56,7 @@ def compare(
         )
 
 
-def _said(side: Side) -> str:
+def _said(side: measuring.Side) -> str:
     served = ", ".join(f"{name} {value}" for name, value in side.served.items())
     return f"{side.name}: {counted(side.points, 'point')}" + (f" of {served}" if served else "")
 
@@ -104,9 +101,7 @@ def regress(  # noqa: PLR0917  one parameter an option
             hint="sweepdb regress --baseline before --against after",
         )
     least = None if fail_over is None else _percent(fail_over)
-    from sweepdb.measuring import regressions
-
-    found = regressions(store, baseline=baseline, against=against, model=model, device=device)
+    found = measuring.regressions(store, baseline=baseline, against=against, model=model, device=device)
     if format_ in {_MARKDOWN, "junit"}:
         write_text(_markdown(found) if format_ == _MARKDOWN else _junit(found, least or 0.0), output, exact=True)
     elif format_ == "table":
@@ -121,7 +116,7 @@ def regress(  # noqa: PLR0917  one parameter an option
         raise Worsened(f"{said} surely worse by more than {least:g} %")
 
 
-def _write_table(changes: Sequence[Change], output: Path | None) -> None:
+def _write_table(changes: Sequence[measuring.Change], output: Path | None) -> None:
     shown = changes[:_MOST_SHOWN]
     shared, told = _told_apart(one.setting for one in shown)
     write_text(table_lines(_SHOWN, [_line(one, told) for one in shown]), output)
@@ -146,14 +141,14 @@ def _told_apart(settings: Iterable[str]) -> tuple[str, Mapping[str, str]]:
     return " ".join(word for word in next(iter(words.values()), []) if word in shared), told
 
 
-def _line(one: Change, told: Mapping[str, str]) -> list[str]:
+def _line(one: measuring.Change, told: Mapping[str, str]) -> list[str]:
     reach = "-" if one.least_percent is None else f"{one.least_percent:+.1f} to {one.most_percent:+.1f} %"
     runs = f"{one.runs_before or '-'} {one.runs_after or '-'}"
     numbers = [f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %"]
     return [one.verdict, one.metric, *numbers, reach, runs, told[one.setting]]
 
 
-def _markdown(found: Regression) -> Iterator[str]:
+def _markdown(found: measuring.Regression) -> Iterator[str]:
     yield f"{found.verdict}\n"
     sure = [one for one in found.changes if one.verdict in {"worse", "better"}][:_MOST_SHOWN]
     if sure:
@@ -162,7 +157,7 @@ def _markdown(found: Regression) -> Iterator[str]:
         yield from markdown_lines(_SHOWN, [_line(one, told) for one in sure])
 
 
-def _junit(found: Regression, least: float) -> Iterator[str]:
+def _junit(found: measuring.Regression, least: float) -> Iterator[str]:
     """A case a number; surely worse ones failed."""
     failed = found.worse(least)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -175,17 +170,12 @@ def _junit(found: Regression, least: float) -> Iterator[str]:
 
 
 def _trend(model: str | None, device: str | None, format_: str, output: Path | None, store: str | None) -> None:
-    from cli.pictures import PICTURES, check_picture, write_specification
-    from sweepdb.measuring import Trend, trends
-
     check_format(format_, output, known=(*FORMATS, *PICTURES))
     check_picture(format_, output)
-    every = trends(store, model=model, device=device)
+    every = measuring.trends(store, model=model, device=device)
     found = every.steps
     if format_ in PICTURES:
-        from sweepdb.reporting import trend_picture
-
-        write_specification(trend_picture(every), format_, output)
+        write_specification(reporting.trend_picture(every), format_, output)
     elif format_ == "table":
         levels = [(one, f"{one.before:.4g}", f"{one.after:.4g}", f"{one.change_percent:+.1f} %") for one in found]
         shared, told = _told_apart(one.setting for one in found)
@@ -195,7 +185,7 @@ def _trend(model: str | None, device: str | None, format_: str, output: Path | N
         if shared:
             say(f"settings of {shared}")
     else:
-        write_rows(Trend._fields, found, format_, output)
+        write_rows(measuring.Trend._fields, found, format_, output)
     steps = counted(len(found), "step")
     say(f"{steps}; a step is a level that holds for three days or more, and is larger than chance makes one")
 
@@ -219,17 +209,12 @@ def validate(  # noqa: PLR0917  one parameter an option
     store: StoreOption = None,
 ) -> None:
     """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
-    from cli.pictures import check_picture
-
     check_format(format_, output, known=_OF_VALIDATION)
     check_picture(format_, output)
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
-    from cli.render.progress import ProgressLine
-    from sweepdb.measuring import validated
-
     with ProgressLine(sys.stderr) as line:
-        done, kept = validated(
+        done, kept = measuring.validated(
             [Path(part) for part in (measurements or "").split(",") if part],
             engine,
             store,
@@ -242,8 +227,7 @@ def validate(  # noqa: PLR0917  one parameter an option
     _say_kept(kept, engine is not None)
 
 
-def _write_validation(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
-    from cli.pictures import PICTURES, write_specification
+def _write_validation(done: measuring.Validation, against: str | None, format_: str, output: Path | None) -> None:
     from cli.render.validation import as_document, flat_rows, table_text
 
     if format_ == "json":
@@ -256,14 +240,12 @@ def _write_validation(done: Validation, against: str | None, format_: str, outpu
 
         write_text([page(done, against=against)], output)
     elif format_ in PICTURES:
-        from sweepdb.reporting import validated_picture
-
-        write_specification(validated_picture(done), format_, output)
+        write_specification(reporting.validated_picture(done), format_, output)
     else:
         write_text(table_text(done, against=against), output)
 
 
-def _say_kept(kept: Kept, own_engine: bool) -> None:
+def _say_kept(kept: measuring.Kept, own_engine: bool) -> None:
     if own_engine:
         say("predicted with an engine of your own: nothing was stored")
         return

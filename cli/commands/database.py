@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,9 @@ from cli.output import check_format, say, tell, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FormatOption, OutputOption, StoreOption, output_path
 from store.errors import InputError, StoreError
 from store.texts import counted
+from sweepdb import measuring, planning, sharing, stores
 from sweepdb.planning import profile_options
 from sweepdb.stores import is_standard_output, is_stream
-
-if TYPE_CHECKING:
-    from sweepdb.stores import CheckReport
 
 
 def register(app: typer.Typer, told: str) -> None:
@@ -33,17 +31,13 @@ def register(app: typer.Typer, told: str) -> None:
 
 def init(store: StoreOption = None) -> None:
     """Create an empty store."""
-    from sweepdb.stores import create_store, parse_url
-
-    created = create_store(store)
-    say(f"{parse_url(store).display}: {'created' if created else 'already there'}")
+    created = stores.create_store(store)
+    say(f"{stores.parse_url(store).display}: {'created' if created else 'already there'}")
 
 
 def upgrade(store: StoreOption = None) -> None:
     """Bring an old store to this program's revision; a file is backed up first."""
-    from sweepdb.stores import upgrade_store
-
-    done = upgrade_store(store)
+    done = stores.upgrade_store(store)
     if done.before == done.after:
         say(f"already at revision {done.after}" + (f"; laid down anew: {', '.join(done.views)}" if done.views else ""))
     else:
@@ -55,9 +49,7 @@ def upgrade(store: StoreOption = None) -> None:
 
 def current(store: StoreOption = None) -> None:
     """Print the store's revision."""
-    from sweepdb.stores import current_revision
-
-    write_text((f"{current_revision(store)}\n",))
+    write_text((f"{stores.current_revision(store)}\n",))
 
 
 def check(
@@ -68,11 +60,9 @@ def check(
 ) -> None:
     """Check that every row is what was committed, in snapshots too."""
     check_format(format_, output)
-    from sweepdb.stores import check_store, parse_url
-
     if repair:
         _repair(store)
-    report = check_store(parse_url(store))
+    report = stores.check_store(stores.parse_url(store))
     faults = [as_typed(fault) for fault in report.faults]
     columns = ("store", "revision", "sweeps", "scenarios", "blocks", "probes", "snapshot_probes", "faults")
     values = [getattr(report, name) for name in columns[:-1]]
@@ -83,12 +73,12 @@ def check(
         tell(as_typed(line))
     if not report.whole:
         raise StoreError(
-            f"{counted(len(faults), 'fault')} found in {parse_url(store).display}",
+            f"{counted(len(faults), 'fault')} found in {stores.parse_url(store).display}",
             hint="what can be mended is mended by: sweepdb db check --repair; what is lost needs a backup",
         )
 
 
-def _beside(report: CheckReport) -> Iterator[str]:
+def _beside(report: stores.CheckReport) -> Iterator[str]:
     if report.orphans:
         yield (
             f"{counted(len(report.orphans), 'file')} of workers that were stopped, {report.orphans[0]} first: nothing"
@@ -107,9 +97,7 @@ def _beside(report: CheckReport) -> Iterator[str]:
 
 
 def _repair(store: str | None) -> None:
-    from sweepdb.stores import parse_url, repair_store
-
-    report = repair_store(parse_url(store))
+    report = stores.repair_store(stores.parse_url(store))
     say(f"{report.parts_rebuilt} parts laid down again, {len(report.restored)} blocks restored from a part")
     for block in report.lost:
         tell(f"lost: block {block.block_id} of scenario {block.scenario_key[:12]}: no part has its numbers")
@@ -119,9 +107,7 @@ def _repair(store: str | None) -> None:
 
 def vacuum(store: StoreOption = None) -> None:
     """Compact the store. Requests kept by loads of voided sweeps are removed."""
-    from sweepdb.stores import parse_url, vacuum_store
-
-    done = vacuum_store(parse_url(store))
+    done = stores.vacuum_store(stores.parse_url(store))
     say(f"{done.bytes_before:,} bytes before, {done.bytes_after:,} after")
     if done.requests_removed:
         say(f"every request of {done.requests_removed:,} voided loads removed; their distributions stay")
@@ -135,10 +121,8 @@ def compact(
     ] = False,
 ) -> None:
     """Sort the parts that workers wrote by model, workload and phase, and merge small ones; remove what is replaced."""
-    from sweepdb.stores import compact_parts, parse_url, thin_parts
-
-    location = parse_url(store)
-    done = compact_parts(location)
+    location = stores.parse_url(store)
+    done = stores.compact_parts(location)
     if not done.parts and not done.files_removed:
         say("nothing to compact: no worker wrote parts to this store, which keeps its rows itself")
         return
@@ -147,7 +131,7 @@ def compact(
         f" anew, {counted(done.files_removed, 'file')} removed"
     )
     if thin:
-        thinned = thin_parts(location)
+        thinned = stores.thin_parts(location)
         say(
             f"{thinned.winners:,} of {thinned.probes:,} probes can win; {thinned.written:,} thinned files written,"
             f" {thinned.bytes:,} bytes of them in all"
@@ -164,10 +148,8 @@ def adopt(
     """Make parts that lie elsewhere this database's own: for a copy of a database, and for one that has moved.
 
     Without `--move` each is copied into a folder of this database. Nothing is deleted either way."""
-    from sweepdb.stores import adopt_parts, parse_url
-
-    location = parse_url(store)
-    done = adopt_parts(location, move=move)
+    location = stores.parse_url(store)
+    done = stores.adopt_parts(location, move=move)
     if done.noted:
         say(f"{done.noted:,} files have other times than were known; each is what was registered")
     if done.copied:
@@ -180,10 +162,8 @@ def adopt(
 
 def seal_store(store: StoreOption = None) -> None:
     """Lay new blocks down as Parquet, so that questions are fast; rebuild what is missing or wrong."""
-    from sweepdb.stores import parse_url, seal_location
-
-    location = parse_url(store)
-    report = seal_location(location)
+    location = stores.parse_url(store)
+    report = stores.seal_location(location)
     for part in report.rejected:
         say(f"not used, written anew: {part.path.name}: {part.reason}")
     say(
@@ -236,9 +216,7 @@ def export(
     extra = [*sorted(given.keys() - {"sweep"}), *(["output"] if output else []), *(["force"] if force else [])]
     if extra:
         raise InputError(f"a bundle makes no use of `{extra[0]}`", hint="`for=dynamo` writes a planner's profile")
-    from sweepdb.sharing import export_bundle
-
-    done = export_bundle(folder, sweep=given.get("sweep"), format=format_, store=store)
+    done = sharing.export_bundle(folder, sweep=given.get("sweep"), format=format_, store=store)
     scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
     say(f"{folder}: {counted(done.sweeps, 'sweep')}, {scenarios}, {probes}")
 
@@ -251,13 +229,11 @@ def _export_profile(
             f"`for={planner}` writes a profile, not {what}",
             hint=f"sweepdb export profile --for {planner} --output {what}",
         )
-    from sweepdb.planning import export_profile
-
     length = given.get("input_length")
     if length is not None and length.isdecimal():
         given["input_length"] = int(length)
     target = what if output is None else output
-    done = export_profile(planner, target, force=force, store=store, **given)
+    done = planning.export_profile(planner, target, force=force, store=store, **given)
     if is_standard_output(target):
         say("\n".join(done.files))
     else:
@@ -274,21 +250,18 @@ def export_points(
     store: str | None,
 ) -> int:
     """Write measured points and predictions as other programs have them: an action of `measurements`."""
-    from sweepdb.measuring import PointSelection
-    from sweepdb.sharing import POINT_FORMATS, pieces_of_points, points_to_export, write_exported
-
-    if format_ not in POINT_FORMATS:
+    if format_ not in sharing.POINT_FORMATS:
         raise InputError(
-            f"measurements export --format {format_} is not one of {', '.join(POINT_FORMATS)}",
-            hint=f"sweepdb measurements export --format {POINT_FORMATS[0]}",
+            f"measurements export --format {format_} is not one of {', '.join(sharing.POINT_FORMATS)}",
+            hint=f"sweepdb measurements export --format {sharing.POINT_FORMATS[0]}",
         )
-    check_format(format_, output, known=POINT_FORMATS)
+    check_format(format_, output, known=sharing.POINT_FORMATS)
     rows, sweep = rows_and_sweep
-    found = points_to_export(PointSelection(**chosen), store, rows=rows or "measured", sweep=sweep)
+    found = sharing.points_to_export(measuring.PointSelection(**chosen), store, rows=rows or "measured", sweep=sweep)
     if output is None or is_standard_output(output):
-        write_text(pieces_of_points(found.records, format_), output, exact=True)
+        write_text(sharing.pieces_of_points(found.records, format_), output, exact=True)
     else:
-        files = write_exported(found.records, format_, output)
+        files = sharing.write_exported(found.records, format_, output)
         say(f"{counted(len(found.records), 'row')} in {counted(files, 'file')}: {output}")
     if found.without_numbers:
         say(f"{counted(found.without_numbers, 'server')} that failed have no numbers and are left out")
@@ -299,9 +272,7 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="a bundle written by export")], store: StoreOption = None
 ) -> None:
     """Bring a bundle into this store; what is there already is not added again."""
-    from sweepdb.sharing import import_bundle
-
-    done = import_bundle(folder, store=store)
+    done = sharing.import_bundle(folder, store=store)
     say(f"{counted(done.sweeps, 'sweep')} and {counted(done.probes, 'probe')} added")
 
 
@@ -317,8 +288,6 @@ def publish(
     """Lay the public views down as tables that other programs read; again, only what changed is written.
 
     FOLDER.site is the page Explore as files, which any host of files serves."""
-    from sweepdb.sharing import publish as published
-
-    done = published(to, engine=engine, store=store)
+    done = sharing.publish(to, engine=engine, store=store)
     changed = f"{done.added:,} added" + (f", {done.removed:,} removed" if done.removed else "")
     say(f"{done.target}: {counted(done.probes, 'probe')}, {changed}")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cli.commands.planning import WRITTEN, asking
 from cli.derived import as_typed, with_parameters
 from cli.output import check_format, say, write_rows, write_text
+from cli.render.decisions import decision_lines
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
 from store.errors import InputError, NothingFits
 from store.texts import counted
+from sweepdb import deciding, launching, running
 from sweepdb.deciding import BUDGET, GAIN, MODE, MODES
 from sweepdb.planning import decide_options
 from sweepdb.running import READY_S, HowToRun
-
-if TYPE_CHECKING:
-    from sweepdb.deciding import Decision
 
 
 @with_parameters(decide_options(), WRITTEN, after="model")
@@ -57,10 +56,9 @@ def decide(
     if str(output) == "-":
         raise InputError("--output is a folder here: the answer itself goes to standard output", hint="--output run1")
     with asking(store, jobs) as asked:
-        from sweepdb.deciding import decide as decided
 
-        def answer(starts: int) -> Decision:
-            return decided(model, budget=starts, gain=gain, **asked, **given)
+        def answer(starts: int) -> deciding.Decision:
+            return deciding.decide(model, budget=starts, gain=gain, **asked, **given)
 
         if run:
             how = HowToRun(budget=budget, client=client, ready_s=ready_within)
@@ -78,28 +76,22 @@ def decide(
 
 
 def _make_starts(
-    answer: Callable[[int], Decision], question: Mapping[str, object], how: HowToRun, store: str | None
+    answer: Callable[[int], deciding.Decision], question: Mapping[str, object], how: HowToRun, store: str | None
 ) -> None:
-    from sweepdb.running import run_starts
-
-    ran = run_starts(lambda: answer(1).next_start, question=question, store=store, how=how, say=say)
+    ran = running.run_starts(lambda: answer(1).next_start, question=question, store=store, how=how, say=say)
     say(f"{counted(ran.starts, 'start')} made, {counted(ran.points, 'point')} imported")
 
 
-def _write(found: Decision, format_: str) -> None:
+def _write(found: deciding.Decision, format_: str) -> None:
     if format_ == "table":
-        from cli.render.decisions import decision_lines
-
         write_text(map(as_typed, decision_lines(found)))
     elif format_ == "json":
-        from sweepdb.deciding import document
-
-        write_text((json.dumps(document(found), ensure_ascii=False, indent=1), "\n"))
+        write_text((json.dumps(deciding.document(found), ensure_ascii=False, indent=1), "\n"))
     else:
         write_rows(found.columns, found.rows, format_)
 
 
-def _next(found: Decision, output: Path | None, *, force: bool, store: str | None) -> None:
+def _next(found: deciding.Decision, output: Path | None, *, force: bool, store: str | None) -> None:
     start = found.next_start
     if start is None:
         if output is not None:
@@ -110,10 +102,8 @@ def _next(found: Decision, output: Path | None, *, force: bool, store: str | Non
     if output is None:
         say("next: the same command with --output DIR writes the scripts that start and measure this run")
         return
-    from sweepdb.launching import write_launch
-
     ladder = [one.concurrency for one in start.ladder]
-    written = write_launch(start.probe, output, force=force, store=store, ladder=ladder)
+    written = launching.write_launch(start.probe, output, force=force, store=store, ladder=ladder)
     for line in written.not_set:
         say(f"not set: {line}")
     say(f"written to {output}: start its server as README.md says, then run {output}/ladder.sh")

@@ -7,28 +7,19 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from cli import shared_options
 from cli.derived import as_typed, with_parameters
 from cli.output import FORMATS, INTERRUPTED, check_format, say, tell, write_rows, write_text
-from cli.shared_options import (
-    OUTPUT_SHAPE,
-    JobsOption,
-    OutputOption,
-    StoreOption,
-    WorkersOption,
-    joined_numbers,
-    output_path,
-)
+from cli.render.rows import table_lines
 from store.errors import EvaluationError, InputError
 from store.texts import counted
+from sweepdb import evaluating, launching, reporting, working
 from sweepdb.evaluating import options_by_keyword, options_of
 from sweepdb.stores import is_standard_output, is_stream, parse_url
-
-if TYPE_CHECKING:
-    from sweepdb.evaluating import SweepReport, SweepRequest
 
 _REASONS = 3  # why plans are illegal, of a dry run
 
@@ -49,14 +40,14 @@ def evaluate(
         typer.Option(help="servers as a file starts them: a script, manifest, folder of launch, InferenceX::NAME"),
     ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
-    jobs: JobsOption = 8,
-    workers: WorkersOption = None,
+    jobs: shared_options.JobsOption = 8,
+    workers: shared_options.WorkersOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much would be evaluated, and stop")] = False,
     ttft_limit: Annotated[str | None, typer.Option(hidden=True)] = None,
     tpot_limit: Annotated[str | None, typer.Option(hidden=True)] = None,
     reserved_memory_gb: Annotated[str | None, typer.Option(hidden=True)] = None,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
-    store: StoreOption = None,
+    store: shared_options.StoreOption = None,
     **options: Any,  # noqa: ANN401  those that sweepdb.evaluating.sweep_options declares
 ) -> int:
     """Evaluate every plan and batch size, and store every point."""
@@ -70,17 +61,17 @@ def evaluate(
     from cli.render.progress import READING, ProgressBar
 
     with ProgressBar(sys.stderr).begin(READING):
-        from sweepdb.evaluating import build_request, check_jobs, run_request
-
-        check_jobs(jobs)
-        asked = options_of({"model": model, **joined_numbers(options, options_by_keyword())})
-        built = build_request(asked, sweep, store, deployment=from_deployment)
+        evaluating.check_jobs(jobs)
+        asked = options_of({"model": model, **shared_options.joined_numbers(options, options_by_keyword())})
+        built = evaluating.build_request(asked, sweep, store, deployment=from_deployment)
     for note in built.notes:
         say(as_typed(note))
     if dry_run:
         return _dry_run(built.parts, format_, store)
     with ProgressBar(sys.stderr) as bar:
-        report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show, workers=workers)
+        report = evaluating.run_request(
+            asked, built, store, label=label, jobs=jobs, on_progress=bar.show, workers=workers
+        )
     phases = {phase for part in built.parts for phase in part.phases}
     played = bool(report.loads_stored or report.loads_known)
     return _report(report, format_, store, question=_next_question(phases, played=played))
@@ -91,16 +82,12 @@ def worker(
     count: Annotated[int, typer.Option("--count", min=1, help="worker processes of this machine")] = 1,
 ) -> None:
     """Evaluate shards of sweeps for a Dask scheduler, until it ends."""
-    from sweepdb.working import parse_workers, serve_worker
-
-    parse_workers(f"dask://{scheduler}")
-    serve_worker(scheduler, count=count)
+    working.parse_workers(f"dask://{scheduler}")
+    working.serve_worker(scheduler, count=count)
 
 
 def _write_schema() -> int:
-    from sweepdb.evaluating import sweep_schema
-
-    write_text((sweep_schema(),))
+    write_text((evaluating.sweep_schema(),))
     return 0
 
 
@@ -120,12 +107,11 @@ def _next_question(phases: AbstractSet[str], *, played: bool) -> str:
     return "prefill --ttft-limit 1000" if phases == {"prefill"} else "decode --tpot-limit 50"
 
 
-def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> int:
+def _dry_run(parts: Sequence[evaluating.SweepRequest], format_: str, store: str | None) -> int:
     from cli.render.progress import ProgressLine
-    from sweepdb.evaluating import count_request
 
     with ProgressLine(sys.stderr) as line:
-        counts = count_request(
+        counts = evaluating.count_request(
             parts,
             store,
             lambda progress: line.show(progress.scenarios_done, progress.scenarios, "scenarios counted"),
@@ -145,9 +131,7 @@ def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> 
     return 0
 
 
-def _report(report: SweepReport, format_: str, store: str | None, *, question: str) -> int:
-    from sweepdb.evaluating import check_outcome
-
+def _report(report: evaluating.SweepReport, format_: str, store: str | None, *, question: str) -> int:
     if format_ == "json":
         outcome = {field.name: getattr(report, field.name) for field in fields(report)}
         del outcome["fitting_scenarios"]
@@ -163,14 +147,14 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
     if report.interrupted:
         say("run the same command again to go on")
         return INTERRUPTED
-    check_outcome(report)
+    evaluating.check_outcome(report)
     say(as_typed(f"next: sweepdb query {question}{parse_url(store).argument}"))
     if any(failure.status == "error" for failure in report.failures):
         raise EvaluationError("some scenarios ended in an error; the others are stored", hint="sweepdb show SWEEP")
     return 0
 
 
-def _say_report(item: SweepReport) -> None:
+def _say_report(item: evaluating.SweepReport) -> None:
     parts = [f"{counted(item.probes_stored, 'probe')} stored"]
     if item.probes_known:
         parts.append(f"{item.probes_known:,} already there")
@@ -197,8 +181,8 @@ def explain(  # noqa: PLR0917  one parameter an option
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json, jsonl, parquet; a picture: svg, png, pdf, html, vl")
     ] = "table",
-    output: OutputOption = None,
-    store: StoreOption = None,
+    output: shared_options.OutputOption = None,
+    store: shared_options.StoreOption = None,
 ) -> int:
     """The operators of a stored step: FLOPs, bytes, time, bound and share; they sum to the stored time."""
     from cli.pictures import PICTURES, check_picture, write_specification
@@ -207,14 +191,11 @@ def explain(  # noqa: PLR0917  one parameter an option
     check_picture(format_, output)
     if len(probe) > 2:
         raise InputError(f"explain takes one or two probes, not {len(probe)}")
-    from cli.render.rows import table_lines
     from sweepdb.explaining import explain_probes
 
     explained = explain_probes(probe, store, step=step)
     if format_ in PICTURES:
-        from sweepdb.reporting import explained_picture
-
-        write_specification(explained_picture(explained), format_, output)
+        write_specification(reporting.explained_picture(explained), format_, output)
         return 0
     columns, rows = explained.side_by_side(top) if len(probe) == 2 else explained.rows(top)
     if format_ == "table":
@@ -230,8 +211,8 @@ def launch(  # noqa: PLR0917  one parameter an option
         Path,
         typer.Option(
             "--output",
-            parser=output_path,
-            metavar=OUTPUT_SHAPE,
+            parser=shared_options.output_path,
+            metavar=shared_options.OUTPUT_SHAPE,
             help="the folder to write; a pipe, or standard output (-), gets it as a tar archive",
         ),
     ],
@@ -244,12 +225,10 @@ def launch(  # noqa: PLR0917  one parameter an option
     ] = None,
     target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d, kserve or dynamo")] = "shell",
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
-    store: StoreOption = None,
+    store: shared_options.StoreOption = None,
 ) -> None:
     """Write what starts a stored row as it was evaluated: scripts, settings, manifests, a benchmark, expectations."""
-    from sweepdb.launching import write_launch
-
-    found = write_launch(
+    found = launching.write_launch(
         rows,
         output,
         engine=engine,

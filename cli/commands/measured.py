@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,10 +16,7 @@ from cli.render.rows import cell, narrow_table, table_lines
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
 from store.texts import counted
-
-if TYPE_CHECKING:
-    from sweepdb.measuring import Imported, PointSelection, ReadFiles, ShownPoint
-
+from sweepdb import measuring
 
 _MOST_LISTED = 1_000  # in a table
 _MOST_SAID = 200  # lines of an import
@@ -99,9 +96,7 @@ def measurements(  # noqa: PLR0911, PLR0917  one return an action, one parameter
         return _runs({"model": model, "device": device}, format_, output, store)
     if action == "show":
         return _show(points[0], format_, output, store)
-    from sweepdb.measuring import PointSelection
-
-    selection = PointSelection(points=points, **filters)
+    selection = measuring.PointSelection(points=points, **filters)
     if action == "delete":
         return _delete(selection, store)
     return _set(selection, set_ or [], store) if learn is None else _learn(selection, store, learn=learn)
@@ -154,9 +149,7 @@ def _import(  # noqa: PLR0917  one parameter an option
     output: Path | None,
     store: str | None,
 ) -> int:
-    from sweepdb.measuring import import_measurements, parse_stated
-
-    brought = import_measurements(files, store, parse_stated(stated), tags)
+    brought = measuring.import_measurements(files, store, measuring.parse_stated(stated), tags)
     found = brought.found
     say_problems(found)
     columns = ("read", "new", "replaced", "unreadable", "formats", "sources")
@@ -190,14 +183,13 @@ def _import(  # noqa: PLR0917  one parameter an option
     return 0
 
 
-def _say_two_numbers(brought: Imported, store: str | None) -> bool:
+def _say_two_numbers(brought: measuring.Imported, store: str | None) -> bool:
     """Measured, predicted and difference of few points, in seconds. Returns whether it said anything."""
     from cli.render.validation import MOST_LISTED, point_lines
-    from sweepdb.measuring import compare_and_keep
 
     if not 0 < len(brought.records) <= MOST_LISTED or brought.found.requests or brought.corrected:
         return False
-    done, _ = compare_and_keep(brought.records, store)
+    done, _ = measuring.compare_and_keep(brought.records, store)
     if not done.comparisons:
         return False
     write_text(("\n", *point_lines(done)), None)
@@ -212,12 +204,10 @@ def _only(tags: Sequence[str] | None) -> str | None:
 
 
 def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
-    from sweepdb.measuring import MEASUREMENT_COLUMNS, listed_measurements
-
-    found, count = listed_measurements(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
+    found, count = measuring.listed_measurements(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
     rows: Iterable[Sequence[object]] = found
     if format_ == "table":
-        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in found]
+        listed = [_listed(dict(zip(measuring.MEASUREMENT_COLUMNS, row, strict=True))) for row in found]
         write_text(narrow_table(_LISTED, listed, names=("model", "device", "engine")), output)
         if count > len(found):
             say(f"the first {_MOST_LISTED:,} of {count:,} points; --model, --device and --source choose others")
@@ -229,8 +219,8 @@ def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, 
         return 0
     if format_ in {"json", "jsonl"}:
         rows = ([json.loads(str(value)) if name == "metrics" else value
-                 for name, value in zip(MEASUREMENT_COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
-    write_rows(MEASUREMENT_COLUMNS, rows, format_, output)
+                 for name, value in zip(measuring.MEASUREMENT_COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
+    write_rows(measuring.MEASUREMENT_COLUMNS, rows, format_, output)
     return 0
 
 
@@ -238,13 +228,11 @@ _RUNS = ("model", "device", "engine", "lengths", "users", "runs", "ttft_ms", "tp
 
 
 def _runs(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
-    from sweepdb.measuring import SETTING_COLUMNS, measured_settings
-
-    found, count = measured_settings(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
+    found, count = measuring.measured_settings(store, **filters, most=_MOST_LISTED if format_ == "table" else None)
     if format_ != "table":
-        write_rows(SETTING_COLUMNS, found, format_, output)
+        write_rows(measuring.SETTING_COLUMNS, found, format_, output)
         return 0
-    settings = [dict(zip(SETTING_COLUMNS, row, strict=True)) for row in found]
+    settings = [dict(zip(measuring.SETTING_COLUMNS, row, strict=True)) for row in found]
     failed = any(one["failed_requests"] for one in settings)
     rows = [[*_run_line(one), *([cell(one["failed_requests"])] if failed else [])] for one in settings]
     names = (*_RUNS, *(("failed",) if failed else ()))
@@ -290,21 +278,17 @@ def _listed(row: Mapping[str, object]) -> list[object]:
 def _suggest(
     filters: Mapping[str, str | None], count: int | None, format_: str, output: Path | None, store: str | None
 ) -> int:
-    from sweepdb.measuring import USUAL_COUNT, Suggested, suggested_points
-
-    found = suggested_points(store, count=USUAL_COUNT if count is None else count, **filters)
+    found = measuring.suggested_points(store, count=measuring.USUAL_COUNT if count is None else count, **filters)
     if format_ == "csv":  # what the table of one's own is filled in with
-        write_rows((*Suggested._fields, *_TO_FILL), ([*one, None, None] for one in found), format_, output)
+        write_rows((*measuring.Suggested._fields, *_TO_FILL), ([*one, None, None] for one in found), format_, output)
     else:
-        write_rows(Suggested._fields, found, format_, output)
+        write_rows(measuring.Suggested._fields, found, format_, output)
     say(f"measure TTFT and TPOT of each; next: sweepdb calibrate --serving {found[0].engine} --measurements FILE")
     return 0
 
 
 def _show(point: str, format_: str, output: Path | None, store: str | None) -> int:
-    from sweepdb.measuring import shown_measurement
-
-    shown = shown_measurement(point, store)
+    shown = measuring.shown_measurement(point, store)
     if format_ == "table":
         write_text(_shown_lines(shown), output)
         return 0
@@ -313,7 +297,7 @@ def _show(point: str, format_: str, output: Path | None, store: str | None) -> i
     return 0
 
 
-def _shown_lines(shown: ShownPoint) -> Iterator[str]:
+def _shown_lines(shown: measuring.ShownPoint) -> Iterator[str]:
     fields = shown.fields()
     width = max(len(name) for name, _ in fields if not name.startswith("definition of "))
     for name, value in fields:
@@ -324,33 +308,27 @@ def _shown_lines(shown: ShownPoint) -> Iterator[str]:
         yield from table_lines(names, [[getattr(one, name) for name in names] for one in shown.comparisons])
 
 
-def _set(selection: PointSelection, stated: Sequence[str], store: str | None) -> int:
-    from sweepdb.measuring import correct_measurements, parse_stated
-
-    keys = correct_measurements(selection, parse_stated(stated), store)
+def _set(selection: measuring.PointSelection, stated: Sequence[str], store: str | None) -> int:
+    keys = measuring.correct_measurements(selection, measuring.parse_stated(stated), store)
     named = keys[0][:12] if len(keys) == 1 else counted(len(keys), "point")
     say(f"{named} corrected; what was compared before is gone; next: sweepdb validate")
     return 0
 
 
-def _learn(selection: PointSelection, store: str | None, *, learn: bool) -> int:
-    from sweepdb.measuring import let_measurements_teach
-
-    keys = let_measurements_teach(selection, store, learn=learn)
+def _learn(selection: measuring.PointSelection, store: str | None, *, learn: bool) -> int:
+    keys = measuring.let_measurements_teach(selection, store, learn=learn)
     named = keys[0][:12] if len(keys) == 1 else counted(len(keys), "point")
     say(f"{named} {'corrects' if len(keys) == 1 else 'correct'} answers {'again' if learn else 'no more'}")
     return 0
 
 
-def _delete(selection: PointSelection, store: str | None) -> int:
-    from sweepdb.measuring import delete_measurements
-
-    gone = delete_measurements(selection, store)
+def _delete(selection: measuring.PointSelection, store: str | None) -> int:
+    gone = measuring.delete_measurements(selection, store)
     say(f"{counted(len(gone), 'point')} deleted, and what was compared with it")
     return 0
 
 
-def say_problems(found: ReadFiles) -> None:
+def say_problems(found: measuring.ReadFiles) -> None:
     """Every line that could not be read."""
     for problem in found.problems:
         tell(as_typed(f"{problem.where}: {problem.what}"))

@@ -8,31 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from cli import shared_options
 from cli.derived import as_typed, spelled, with_parameters
 from cli.output import FORMATS, check_format, say, write_rows, write_text
-from cli.shared_options import (
-    OUTPUT_SHAPE,
-    FailEmptyOption,
-    JobsOption,
-    OutputOption,
-    PresetOption,
-    StoreOption,
-    joined_numbers,
-    output_path,
-)
+from cli.render.expected_error import error_lines
+from cli.render.plans import plan_lines, server_lines
+from cli.render.progress import READING, ProgressBar
 from store.errors import InputError, NothingFits
 from store.texts import counted
+from sweepdb import planning, reporting
 from sweepdb.planning import plan_options
 from sweepdb.reporting import report_options
 from sweepdb.stores import is_standard_output, parse_url
-
-if TYPE_CHECKING:
-    from sweepdb.planning import DeploymentPlan, RatePlan
-    from sweepdb.reporting import Contents
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
 WRITTEN = {"input_length": str | None}
@@ -46,35 +37,31 @@ def plan(
         str | None,
         typer.Option(help="about a server that runs: its command line, a file that starts it, or - (standard input)"),
     ] = None,
-    jobs: JobsOption = 8,
+    jobs: shared_options.JobsOption = 8,
     wide: Annotated[bool, typer.Option("--wide", help="every column in the table")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
-    fail_empty: FailEmptyOption = False,
+    fail_empty: shared_options.FailEmptyOption = False,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full, or html: a report to send")
     ] = "table",
-    output: OutputOption = None,
-    store: StoreOption = None,
+    output: shared_options.OutputOption = None,
+    store: shared_options.StoreOption = None,
     **options: Any,  # noqa: ANN401  those that sweepdb.planning.planning_options declares
 ) -> int:
     """The best whole deployments for a question, aggregated and disaggregated.
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
-    given = joined_numbers(options, plan_options())
+    given = shared_options.joined_numbers(options, plan_options())
     if from_deployment is not None:
         return _plan_server(from_deployment, model, given, store, jobs, format_, output)
     if model is None:
         raise InputError("no model given", hint="sweepdb plan MODEL ...; --from-deployment is about a server that runs")
     check_format(format_, output, known=(*FORMATS, "html", "json-full"))
     with asking(store, jobs) as asked:
-        from sweepdb.planning import plan as planned
-
-        found = planned(model, **asked, **given)
+        found = planning.plan(model, **asked, **given)
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {counted(found.probes_evaluated, 'probe')} stored")
     if format_ == "table":
-        from cli.render.plans import plan_lines
-
         write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
     elif format_ == "html":
         _write_page(found, ["plan", model, *_typed(options), "--format", "html"], output, store)
@@ -90,25 +77,20 @@ def plan(
     return 0
 
 
-def _write_page(found: DeploymentPlan | RatePlan, typed: Sequence[str], output: Path | None, store: str | None) -> None:
-    from sweepdb.planning import RatePlan
-    from sweepdb.reporting import of_plan, rate_page
-
-    if not isinstance(found, RatePlan):
-        _write_report(of_plan(found), typed, output, store)
+def _write_page(
+    found: planning.DeploymentPlan | planning.RatePlan, typed: Sequence[str], output: Path | None, store: str | None
+) -> None:
+    if not isinstance(found, planning.RatePlan):
+        _write_report(reporting.of_plan(found), typed, output, store)
         return
-    from cli.render.expected_error import error_lines
-
     errors = dict.fromkeys(error_lines(found.answer))
     command = _repeated(typed, output, store)
-    write_text((rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
+    write_text((reporting.rate_page(found, command=command, spoken=as_typed, errors=iter(errors)),), output)
 
 
 @contextmanager
 def asking(store: str | None, jobs: int) -> Iterator[Any]:
     """Shows progress on a terminal."""
-    from cli.render.progress import READING, ProgressBar
-
     with ProgressBar(sys.stderr).begin(READING) as bar:
 
         def say_notes(notes: Sequence[str]) -> None:
@@ -124,12 +106,8 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     output: Path | None,
 ) -> int:  # fmt: skip
     check_format(format_, output, known=FORMATS)
-    from cli.render.plans import server_lines
-
     with asking(store, jobs) as asked:
-        from sweepdb.planning import plan_server
-
-        found = plan_server(started, model, **asked, **given)
+        found = planning.plan_server(started, model, **asked, **given)
     if format_ == "table":
         write_text(map(as_typed, server_lines(found)), output)
     else:
@@ -143,30 +121,29 @@ def report(
     output: Annotated[
         Path,
         typer.Option(
-            parser=output_path, metavar=OUTPUT_SHAPE, help="write the report to this file or pipe; - is standard output"
+            parser=shared_options.output_path,
+            metavar=shared_options.OUTPUT_SHAPE,
+            help="write the report to this file or pipe; - is standard output",
         ),
     ],
-    preset: PresetOption = "sweepdb",
-    store: StoreOption = None,
+    preset: shared_options.PresetOption = "sweepdb",
+    store: shared_options.StoreOption = None,
     **options: Any,  # noqa: ANN401  those of the question about whole deployments
 ) -> int:
     """Write one HTML file about the best whole deployments in the store, for people who decide.
 
     It opens without a network: the answer, its frontier, costs, expected errors, and sliders over stored answers."""
     from cli.commands.questions import typed_keywords
-    from sweepdb.reporting import contents_of
 
-    found = contents_of({**typed_keywords(options, store), "preset": preset}, store)
+    found = reporting.contents_of({**typed_keywords(options, store), "preset": preset}, store)
     chosen = [] if preset == "sweepdb" else ["--preset", preset]
     _write_report(found, ["report", *_typed(options), *_typed(found.scope), *chosen], output, store)
     return 0
 
 
-def _write_report(found: Contents, typed: Sequence[str], output: Path | None, store: str | None) -> None:
-    from sweepdb.reporting import report_page
-
+def _write_report(found: reporting.Contents, typed: Sequence[str], output: Path | None, store: str | None) -> None:
     command = _repeated(typed, output, store)
-    write_text((report_page(found, command=command, spoken=as_typed),), output)
+    write_text((reporting.report_page(found, command=command, spoken=as_typed),), output)
 
 
 def _repeated(typed: Sequence[str], output: Path | None, store: str | None) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,13 +16,9 @@ from cli.help.report_help import OTHERS, STORELESS
 from cli.output import check_format, pieces_of, say, write_rows, write_text
 from cli.shared_options import OUTPUT_SHAPE, FailEmptyOption, OutputOption, PresetOption, StoreOption, output_path
 from store.errors import InputError, NothingFits
+from sweepdb import asking, evaluating, measuring, own_runs, stores
 from sweepdb.asking import option_table
 from sweepdb.stores import is_standard_output
-
-if TYPE_CHECKING:
-    from sweepdb.asking import Answer, Question, Session
-    from sweepdb.stores import StoreLocation
-
 
 _LIMITS = {"ttft_limit": "ttft_ms", "tpot_limit": "tpot_ms", "e2e_limit": "e2e_ms"}
 _OF_PREFIXES = ("model", "device", "input_length", "num_devices", "kv_transfer_gb_per_s")
@@ -47,21 +43,20 @@ def answer_storeless(
 
 
 def _conforming(files: Sequence[str], options: Mapping[str, Any], format_: str, output: Path | None) -> int:
-    from sweepdb.measuring import CONFORMING_COLUMNS, conforming
-
     if not files:
         raise InputError("report conforming reads logs", hint="query conforming FILE... --ttft-limit 200")
     limits = {name: options[keyword] for keyword, name in _LIMITS.items()}
-    found = conforming([Path(name) for name in files], **limits)
+    found = measuring.conforming([Path(name) for name in files], **limits)
     write_rows(
-        CONFORMING_COLUMNS, [[getattr(one, name) for name in CONFORMING_COLUMNS] for one in found], format_, output
+        measuring.CONFORMING_COLUMNS,
+        [[getattr(one, name) for name in measuring.CONFORMING_COLUMNS] for one in found],
+        format_,
+        output,
     )
     return 0
 
 
 def _bandwidth(names: Sequence[str], options: Mapping[str, Any], format_: str, output: Path | None) -> int:
-    from sweepdb.evaluating import BANDWIDTH_COLUMNS, BANDWIDTH_DEVICES, prefix_transfer
-
     if names:
         raise InputError(f"report bandwidth takes no names, but got {' '.join(names)}")
     length = options["input_length"]
@@ -73,15 +68,15 @@ def _bandwidth(names: Sequence[str], options: Mapping[str, Any], format_: str, o
     rows = []
     for model in str(options["model"]).split(","):
         for device in str(options["device"]).split(","):
-            found = prefix_transfer(
+            found = evaluating.prefix_transfer(
                 model,
                 device,
                 input_length=int(length),
-                num_devices=options["num_devices"] or BANDWIDTH_DEVICES,
+                num_devices=options["num_devices"] or evaluating.BANDWIDTH_DEVICES,
                 kv_transfer_gb_per_s=options["kv_transfer_gb_per_s"],
             )
-            rows.append([getattr(found, name) for name in BANDWIDTH_COLUMNS])
-    write_rows(BANDWIDTH_COLUMNS, rows, format_, output)
+            rows.append([getattr(found, name) for name in evaluating.BANDWIDTH_COLUMNS])
+    write_rows(evaluating.BANDWIDTH_COLUMNS, rows, format_, output)
     return 0
 
 
@@ -136,10 +131,8 @@ def query(
     _check_apart(proof, output)
     if report in STORELESS:
         return answer_storeless(report, names or [], options, format_, output)
-    from sweepdb.asking import open_session
-
     question = _question(report, names or [], {**options, "preset": preset}, store)
-    with ENDING.closing(open_session(store)) as session:
+    with ENDING.closing(asking.open_session(store)) as session:
         more = wide or plot or show_sql or composition or proof is not None
         answer = _as_typed(session.ask(question, for_table=format_ == "table" and not more))
         if proof is not None:
@@ -162,27 +155,23 @@ def _check_apart(proof: Path | None, output: Path | None) -> None:
         )
 
 
-def _prove(answer: Answer, session: Session, proof: Path, sign: Path | None) -> None:
-    from sweepdb.asking import write_proof
-
-    write_proof(answer, proof, session.location, session.pinned(), points=session.points(), key_file=sign)
+def _prove(answer: asking.Answer, session: asking.Session, proof: Path, sign: Path | None) -> None:
+    asking.write_proof(answer, proof, session.location, session.pinned(), points=session.points(), key_file=sign)
     if not is_standard_output(proof):
         say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
 
 
-def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
+def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> asking.Question:
     """Text of lengths may name a file, a blend has shares, names have no keys."""
-    from sweepdb.asking import old_name_note, question_of, question_report
-
-    if (note := old_name_note(report, options.get("rank_by"))) is not None:
+    if (note := asking.old_name_note(report, options.get("rank_by"))) is not None:
         say(f"note: {as_typed(note)}")
     given = typed_keywords(options, store)
-    named = question_report(report).names
+    named = asking.question_report(report).names
     if named is not None:
         given[named.options[0]] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
-    return question_of(report, given)
+    return asking.question_of(report, given)
 
 
 def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, Any]:
@@ -195,7 +184,7 @@ def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, A
     return with_lengths({**options, "input_length": length, "mix": mix}, store)
 
 
-def _as_typed(answer: Answer) -> Answer:
+def _as_typed(answer: asking.Answer) -> asking.Answer:
     """Sentences name options as the command line does."""
     told = [replace(one, note=one.note and as_typed(one.note)) for one in answer.expected_error]
     return replace(
@@ -207,7 +196,7 @@ def _as_typed(answer: Answer) -> Answer:
     )
 
 
-def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
+def _cut(answer: asking.Answer, top: int | None, format_: str) -> asking.Answer:
     """Unranked reports end at --top, and tables where a person stops reading."""
     from cli.render.answers import SHOWN_OF_LONG, is_long, shortened
 
@@ -216,24 +205,23 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
     return shortened(answer, SHOWN_OF_LONG if top is None else top)
 
 
-def _with_bias(answer: Answer, location: StoreLocation, format_: str) -> Answer:
+def _with_bias(answer: asking.Answer, location: stores.StoreLocation, format_: str) -> asking.Answer:
     """Notes batches too small for their length bins, unless columns tell."""
     if format_ != "table" or any(name.endswith("realised_input_length_mean") for name in answer.columns):
         return answer
     from cli.render.expected_error import bias_summary
-    from sweepdb.asking import probes_of, realised_means
 
-    return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))
+    return replace(
+        answer, notes=(*answer.notes, *bias_summary(asking.realised_means(location, asking.probes_of(answer))))
+    )
 
 
-def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[list[object]] | None:
+def _composition(answer: asking.Answer, location: stores.StoreLocation, format_: str) -> list[list[object]] | None:
     """Batches and length bins, in formats with room for a second table."""
-    from sweepdb.asking import composition_table, probes_of
-
     if format_ not in {"table", "json-full"}:
         say("--composition is shown with --format table or json-full")
         return None
-    rows = composition_table(location, probes_of(answer))
+    rows = asking.composition_table(location, asking.probes_of(answer))
     if not rows:
         say("note: no length distribution among these rows; --composition has nothing to add")
     return rows
@@ -243,9 +231,8 @@ def _composition_lines(rows: list[list[object]] | None) -> Iterable[str]:
     if not rows:
         return ()
     from cli.render.rows import table_lines
-    from sweepdb.asking import COMPOSITION_COLUMNS
 
-    return ("\n", *table_lines(COMPOSITION_COLUMNS, rows))
+    return ("\n", *table_lines(asking.COMPOSITION_COLUMNS, rows))
 
 
 def _weighted(text: str) -> tuple[str, float]:
@@ -259,9 +246,7 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
-    from sweepdb.asking import asked_reports
-
-    found = {item.name: item.summary for item in asked_reports().values()}
+    found = {item.name: item.summary for item in asking.asked_reports().values()}
     found |= OTHERS
     write_rows(["report", "summary"], [[name, found[name]] for name in sorted(found)], format_, output)
     return 0
@@ -278,7 +263,7 @@ class _Shown(NamedTuple):
 
 
 def _show(
-    answer: Answer,
+    answer: asking.Answer,
     format_: str,
     output: Path | None,
     shown: _Shown,
@@ -304,7 +289,7 @@ def _show(
     return 0
 
 
-def _chart(answer: Answer, format_: str) -> Iterable[str]:
+def _chart(answer: asking.Answer, format_: str) -> Iterable[str]:
     if format_ != "table":
         raise InputError("--plot stands below a table", hint=f"--format {format_} has none; --format svg is a picture")
     from cli.pictures import chart_lines
@@ -312,21 +297,21 @@ def _chart(answer: Answer, format_: str) -> Iterable[str]:
     return tuple(chart_lines(answer))
 
 
-def _say_expected_error(answer: Answer) -> None:
+def _say_expected_error(answer: asking.Answer) -> None:
     from cli.render.expected_error import error_lines
 
     for line in error_lines(answer):
         say(f"expected error: {line}")
 
 
-def _full_text(answer: Answer, composition: list[list[object]] | None) -> Iterable[str]:
+def _full_text(answer: asking.Answer, composition: list[list[object]] | None) -> Iterable[str]:
     return json.dumps(full_answer(answer) | _full_composition(composition), ensure_ascii=False, indent=1), "\n"
 
 
-def written_for(location: StoreLocation) -> Callable[[Answer, str, bool], Iterable[str]]:
+def written_for(location: stores.StoreLocation) -> Callable[[asking.Answer, str, bool], Iterable[str]]:
     """As `query` writes answers, to compare with its file."""
 
-    def written(answer: Answer, format_: str, composed: bool) -> Iterable[str]:
+    def written(answer: asking.Answer, format_: str, composed: bool) -> Iterable[str]:
         typed = _as_typed(answer)
         if format_ != "json-full":
             return pieces_of(typed.columns, typed.rows, format_)
@@ -336,34 +321,31 @@ def written_for(location: StoreLocation) -> Callable[[Answer, str, bool], Iterab
 
 
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
-    from sweepdb.asking import COMPOSITION_COLUMNS
-    from sweepdb.stores import plain
-
     return (
         {}
         if rows is None
-        else {"composition": [plain(dict(zip(COMPOSITION_COLUMNS, row, strict=True))) for row in rows]}
+        else {"composition": [stores.plain(dict(zip(asking.COMPOSITION_COLUMNS, row, strict=True))) for row in rows]}
     )
 
 
-def full_answer(answer: Answer) -> dict[str, object]:
-    from sweepdb.stores import plain
-
-    question: Question = answer.question
+def full_answer(answer: asking.Answer) -> dict[str, object]:
+    question: asking.Question = answer.question
     return {
-        "question": plain({"report": answer.report, "scope": question.scope.described(), "groups": list(answer.scope),
-                           "limits": asdict(question.limits), "pairs": asdict(question.pairs),
-                           "top": question.options.top, "rank_by": question.options.rank_by}),
+        "question": stores.plain({
+            "report": answer.report, "scope": question.scope.described(), "groups": list(answer.scope),
+            "limits": asdict(question.limits), "pairs": asdict(question.pairs), "top": question.options.top,
+            "rank_by": question.options.rank_by,
+        }),
         "definitions": {**asdict(question.definitions), "tpot": answer.tpot},
         "left_out": answer.left_out,
-        "versions": plain(dict(answer.versions)),
+        "versions": stores.plain(dict(answer.versions)),
         "expected_error": [asdict(one) for one in answer.expected_error],
         **({"own_runs": asdict(answer.own_runs)} if answer.own_runs else {}),
         **({"verdict": list(answer.verdict)} if answer.verdict else {}),
         **({"ttft_intervals": [asdict(one) for one in answer.ttft_intervals]} if answer.ttft_intervals else {}),
         f"{answer.counts}_considered": answer.probes_considered,
-        "rows": [plain(row) for row in answer.dicts()],
-        "nearest": [plain(row) for row in answer.nearest_dicts()],
+        "rows": [stores.plain(row) for row in answer.dicts()],
+        "nearest": [stores.plain(row) for row in answer.nearest_dicts()],
     }  # fmt: skip
 
 
@@ -374,13 +356,12 @@ def verify(
     store: StoreOption = None,
 ) -> None:
     """Ask a proof's question again, of the rows in a store's database, and name the first thing that differs."""
-    from sweepdb.asking import KeptAnswer, verify_proof
-    from sweepdb.own_runs import read_own_points
     from sweepdb.sessions import SERVERS
-    from sweepdb.stores import parse_url
 
-    location = parse_url(store)
+    location = stores.parse_url(store)
 
-    kept = None if answer is None else KeptAnswer(answer, written_for(location))
-    outcome = verify_proof(proof, location, kept=kept, public_file=signed_by, own_points=read_own_points, named=SERVERS)
+    kept = None if answer is None else asking.KeptAnswer(answer, written_for(location))
+    outcome = asking.verify_proof(
+        proof, location, kept=kept, public_file=signed_by, own_points=own_runs.read_own_points, named=SERVERS
+    )
     say(as_typed(outcome))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from store.errors import InputError
+from sweepdb import evaluating, stores
 
 
 def register(app: typer.Typer) -> None:
@@ -64,9 +65,7 @@ def options(  # noqa: PLR0917  one parameter an option
         raise typer.Exit
     if context.invoked_subcommand is None:
         context.fail("Missing command.")
-    from sweepdb.stores import wait_at_most
-
-    wait_at_most(wait, _tell)
+    stores.wait_at_most(wait, _tell)
 
 
 def _installed() -> str:
@@ -81,13 +80,10 @@ def _versions() -> str:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from sweepdb.evaluating import FORMULA_VERSION
-    from sweepdb.stores import HEAD_REVISION
-
     found: dict[str, object] = {
         "sweepdb": _installed(),
-        "formula_version": FORMULA_VERSION,
-        "store_revision": HEAD_REVISION,
+        "formula_version": evaluating.FORMULA_VERSION,
+        "store_revision": stores.HEAD_REVISION,
         "python": platform.python_version(),
     }
     for package in ("duckdb", "sqlalchemy", "numpy", "torch"):
@@ -99,7 +95,7 @@ def _versions() -> str:
 
 
 def _script(shell: str) -> str:
-    from cli.completion.scripts import SHELLS, completion_script
+    from cli.completion import SHELLS, completion_script
 
     if shell not in SHELLS:
         raise InputError(f"--show-completion {shell} is not one of {', '.join(SHELLS)}")

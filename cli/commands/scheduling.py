@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cli.derived import as_typed
 from cli.output import FORMATS, check_format, write_rows, write_text
+from cli.pictures import PICTURES, check_picture, write_specification
+from cli.render.decisions import pool_lines, schedule_lines
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError
+from sweepdb import reporting, scheduling
 from sweepdb.scheduling import USUAL
-
-if TYPE_CHECKING:
-    from sweepdb.scheduling import DaySchedule
 
 
 def schedule(  # noqa: PLR0917  one of each option
@@ -59,8 +59,6 @@ def schedule(  # noqa: PLR0917  one of each option
     """Replicas by hour for a day, from stored loads: static, scheduled, and following the rate.
 
     The schedule with the fewest device-hours is simulated with the day's requests, and gets more where it misses."""
-    from cli.pictures import PICTURES, check_picture
-
     check_format(format_, output, known=(*FORMATS, *PICTURES))
     check_picture(format_, output)
     common: dict[str, Any] = {
@@ -75,22 +73,14 @@ def schedule(  # noqa: PLR0917  one of each option
         return _show_pool(_by_model(trace), {**common, "pool": _devices(pool)}, format_, output)
     if len(trace) > 1:
         raise InputError("several traces share a pool of devices", hint="`pool=N`, and `trace=MODEL=FILE` for each")
-    from sweepdb.scheduling import schedule as scheduled
-
-    return _show_day(scheduled(trace[0], **common, **alone), format_, output)
+    return _show_day(scheduling.schedule(trace[0], **common, **alone), format_, output)
 
 
-def _show_day(found: DaySchedule, format_: str, output: Path | None) -> None:
-    from cli.pictures import PICTURES, write_specification
-
+def _show_day(found: scheduling.DaySchedule, format_: str, output: Path | None) -> None:
     if format_ == "table":
-        from cli.render.decisions import schedule_lines
-
         write_text(map(as_typed, schedule_lines(found)), output)
     elif format_ in PICTURES:
-        from sweepdb.reporting import scheduled_picture
-
-        write_specification(scheduled_picture(found), format_, output)
+        write_specification(reporting.scheduled_picture(found), format_, output)
     else:
         write_rows(found.columns, found.rows, format_, output)
 
@@ -136,12 +126,8 @@ def _by_model(traces: Sequence[str]) -> dict[str, str]:
 
 
 def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, output: Path | None) -> None:
-    from sweepdb.scheduling import schedule_pool
-
-    found = schedule_pool(traces, **asked)
+    found = scheduling.schedule_pool(traces, **asked)
     if format_ == "table":
-        from cli.render.decisions import pool_lines
-
         write_text(map(as_typed, pool_lines(found)), output)
     else:
         write_rows(found.columns, found.rows, format_, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,7 @@ from cli.derived import as_typed
 from cli.output import FORMATS, check_format, say, tell, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption, TimeoutOption
 from store.errors import Drifted, InputError
-
-if TYPE_CHECKING:
-    from sweepdb.watching import Watched
+from sweepdb import stores, watching, web
 
 
 def serve(  # noqa: PLR0917  one parameter an option
@@ -31,12 +29,8 @@ def serve(  # noqa: PLR0917  one parameter an option
 ) -> None:
     """Serve a page with sliders over the stored rows, and the same answers as REST. Read-only."""
     _require("starlette", "uvicorn", "vl_convert", extra="serve")
-    from sweepdb.stores import parse_url
-    from sweepdb.web import Served, bound_socket
-    from sweepdb.web import serve as serve_until_interrupted
-
-    served = Served(
-        location=parse_url(store),
+    served = web.Served(
+        location=stores.parse_url(store),
         host=host,
         port=port,
         allow_host=tuple(allow_host or ()),
@@ -54,8 +48,8 @@ def serve(  # noqa: PLR0917  one parameter an option
 
             threading.Thread(target=browse, args=(address,), daemon=True).start()  # some return when they are closed
 
-    with bound_socket(served) as listening:
-        serve_until_interrupted(served, listening, ready)
+    with web.bound_socket(served) as listening:
+        web.serve(served, listening, ready)
 
 
 def mcp(
@@ -65,10 +59,7 @@ def mcp(
 ) -> None:
     """Answer an assistant's questions about the stored rows, as tools of the Model Context Protocol over stdio."""
     _require("mcp", extra="mcp")
-    from sweepdb.stores import parse_url
-    from sweepdb.web import run_assistant
-
-    run_assistant(parse_url(store), sql=sql, timeout_s=timeout)
+    web.run_assistant(stores.parse_url(store), sql=sql, timeout_s=timeout)
 
 
 _Server = Annotated[
@@ -127,9 +118,7 @@ def watch(  # noqa: PLR0917  one parameter an option
         raise InputError(
             "watch needs --metrics", hint="sweepdb watch --metrics http://127.0.0.1:8000/metrics --every 60"
         )
-    from sweepdb.watching import watch as watched
-
-    found = watched(
+    found = watching.watch(
         _by_side(metrics), server or None, every=every, during=during, model=model, device=device, served_as=served_as,
         ttft_limit=ttft_limit, tpot_limit=tpot_limit, arrivals=arrivals, tolerance=tolerance, baseline=baseline,
         keep=keep, store=store,
@@ -139,7 +128,7 @@ def watch(  # noqa: PLR0917  one parameter an option
         raise Drifted(f"{found.probe} is not as planned", hint="the lines above say how")
 
 
-def _write_watched(found: Watched, format_: str, output: Path | None) -> None:
+def _write_watched(found: watching.Watched, format_: str, output: Path | None) -> None:
     if format_ == "table":
         from cli.render.decisions import watched_lines
 

@@ -28,11 +28,10 @@ from cli.output import (
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 from store.texts import counted
+from sweepdb import asking, reporting, stores
 
 if TYPE_CHECKING:
-    from sweepdb.asking import StatementLimits
     from sweepdb.statements import SqlRows
-    from sweepdb.stores import StoreLocation
 
 
 _WHOLE = ("table", "json")  # held until every row is there: what meets a limit or an interrupt prints nothing
@@ -55,14 +54,12 @@ def sql(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Run one read-only statement over the stored probes, or open a prompt on a terminal."""
     check_format(format_, output)
-    from sweepdb.stores import parse_url
-
     if schema:
         return _schema(format_, output)
     from sweepdb.statements import statement_limits
 
     limits = statement_limits(timeout, memory_limit, when_stuck=_give_up)
-    location = parse_url(store)
+    location = stores.parse_url(store)
     text = _statement(statement, file, saved)
     if text is None:
         return _prompt(location, limits, format_)
@@ -74,9 +71,8 @@ def sql(  # noqa: PLR0917  one parameter an option
     if open_:
         from cli.output import browse
         from sweepdb.statements import rows_of
-        from sweepdb.stores import is_stream
 
-        if output is not None and is_stream(output):
+        if output is not None and stores.is_stream(output):
             raise InputError(f"--open shows a file, and {output} is none", hint="name a file, or leave --output out")
         path = write_page(rows_of(location, text, limits, values), text, values, output)
         browse(path.resolve().as_uri(), shown=f"opened {path}")
@@ -127,23 +123,20 @@ def _statement(statement: str | None, file: Path | None, saved: str | None) -> s
 
 
 def _run(
-    location: StoreLocation,
+    location: stores.StoreLocation,
     text: str,
-    limits: StatementLimits,
+    limits: asking.StatementLimits,
     format_: str,
     output: Path | None,
     *,
     values: Mapping[str, object] | None = None,
 ) -> None:
-    from sweepdb.asking import run_sql, write_parquet
-    from sweepdb.stores import is_standard_output
-
     if format_ == "parquet" and output is not None:
-        say_written(output, f"{write_parquet(location, text, output, limits, values):,} rows")
+        say_written(output, f"{asking.write_parquet(location, text, output, limits, values):,} rows")
         return
-    with run_sql(location, text, limits, values) as result:
+    with asking.run_sql(location, text, limits, values) as result:
         names = [column.name for column in result.columns]
-        if not (output is None or is_standard_output(output)) or format_ not in _WHOLE:
+        if not (output is None or stores.is_standard_output(output)) or format_ not in _WHOLE:
             write_rows(names, result, format_, output)
             return
         pieces = list(pieces_of(names, result, format_))
@@ -151,9 +144,7 @@ def _run(
 
 
 def _give_up(interrupted: bool) -> None:
-    from sweepdb.stores import drop_unfinished_files
-
-    drop_unfinished_files()
+    stores.drop_unfinished_files()
     flusher = threading.Thread(target=sys.stdout.flush, daemon=True)  # who reads it may have stopped reading
     flusher.start()
     flusher.join(_FLUSHED_WITHIN_S)
@@ -165,25 +156,21 @@ def _give_up(interrupted: bool) -> None:
 
 
 def _schema(format_: str, output: Path | None) -> int:
-    from sweepdb.asking import dictionary, schema_text
-
     if format_ == "table":
-        write_text((schema_text(),), output)
+        write_text((asking.schema_text(),), output)
         return 0
     columns = ("relation", "kind", "column", "type", "unit", "meaning")
     rows = [
         [relation.name, relation.kind, column.name, column.type, column.unit, column.meaning]
-        for relation in dictionary()
+        for relation in asking.dictionary()
         for column in relation.columns
     ]
     write_rows(columns, rows, format_, output)
     return 0
 
 
-def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> int:
-    from sweepdb.stores import read_store_id
-
-    read_store_id(location)  # a prompt over nothing would answer every statement with the same error
+def _prompt(location: stores.StoreLocation, limits: asking.StatementLimits, format_: str) -> int:
+    stores.read_store_id(location)  # a prompt over nothing would answer every statement with the same error
     _remember()
     _complete_words()
     say("one SELECT at a time, ended by ;  --  .schema shows views and columns, .quit leaves")
@@ -250,27 +237,24 @@ _MOST_ROWS = 10_000
 
 def write_page(rows: SqlRows, statement: str, values: Mapping[str, object], output: Path | None) -> Path:
     """To a temporary file where none is named."""
-    from sweepdb.stores import written_whole
-
     path = output or _own_file()
-    with written_whole(path) as temporary:
+    with stores.written_whole(path) as temporary:
         temporary.write_text(rows_page(rows, statement, values), encoding="utf-8")
     return path
 
 
 def rows_page(rows: SqlRows, statement: str, values: Mapping[str, object]) -> str:
     """A table with units and meanings, and the statement."""
-    from sweepdb.asking import dictionary
-    from sweepdb.reporting import paragraph, plain_page, preformatted, table_text
-
-    units = {column.name: column.unit for relation in dictionary() for column in relation.columns}
+    units = {column.name: column.unit for relation in asking.dictionary() for column in relation.columns}
     heads = [f"{name} [{units[name]}]" if units.get(name, "none") != "none" else name for name in rows.columns]
     left = len(rows.rows) - _MOST_ROWS
     given = "".join(f"\n${name} = {value!r}" for name, value in values.items())
-    asked = preformatted(f"{statement.strip()}{given and chr(10)}{given}")
-    told = paragraph(f"{counted(len(rows.rows), 'row')}{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}")
-    table = table_text(heads, rows.rows[:_MOST_ROWS], named="Rows")
-    return plain_page("Rows of a statement", [asked, told, table])
+    asked = reporting.preformatted(f"{statement.strip()}{given and chr(10)}{given}")
+    told = reporting.paragraph(
+        f"{counted(len(rows.rows), 'row')}{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}"
+    )
+    table = reporting.table_text(heads, rows.rows[:_MOST_ROWS], named="Rows")
+    return reporting.plain_page("Rows of a statement", [asked, told, table])
 
 
 def _own_file() -> Path:
@@ -287,9 +271,7 @@ _WORDS = (
 
 @cache
 def _names() -> tuple[str, ...]:
-    from sweepdb.asking import dictionary
-
-    relations = [one for one in dictionary() if one.kind != "raw"]
+    relations = [one for one in asking.dictionary() if one.kind != "raw"]
     columns = {column.name for relation in relations for column in relation.columns}
     return tuple(sorted({*_WORDS, *columns, *(relation.name for relation in relations)}))
 

@@ -10,11 +10,10 @@ from cli.output import check_format, say, write_rows, write_text
 from cli.render.rows import table_lines
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.texts import counted
+from sweepdb import stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from sweepdb.stores import SweepDetail, SweepSummary
 
 COLUMNS = ("sweep", "kind", "started_at", "status", "probes_stored", "probes_known", "failed", "label", "version",
            "voided", "asked")  # fmt: skip
@@ -29,20 +28,18 @@ def sweeps(
 ) -> None:
     """List sweeps, the newest first."""
     check_format(format_, output)
-    from sweepdb.stores import list_sweeps, parse_url
-
-    found = list_sweeps(parse_url(store), limit=limit)
+    found = stores.list_sweeps(stores.parse_url(store), limit=limit)
     write_rows(COLUMNS, [_told(item) if format_ == "table" else _row(item) for item in found], format_, output)
 
 
-def _row(item: SweepSummary) -> list[object]:
+def _row(item: stores.SweepSummary) -> list[object]:
     return [
         *(getattr(item, _FIELDS.get(name, name)) for name in COLUMNS[:-1]),
         f"{_some(item.models)} on {_some(item.devices)}",
     ]
 
 
-def _told(item: SweepSummary) -> list[object]:
+def _told(item: stores.SweepSummary) -> list[object]:
     """With the progress of its shards."""
     return [item.status_told if name == "status" else value for name, value in zip(COLUMNS, _row(item), strict=True)]
 
@@ -59,21 +56,15 @@ def show(
 ) -> None:
     """Show a sweep: what it asked for and how its scenarios ended; or every column of a probe."""
     check_format(format_, output)
-    from sweepdb.stores import parse_url
-
-    location = parse_url(store)
+    location = stores.parse_url(store)
     if ":" in reference:
-        from sweepdb.stores import find_probe
-
-        columns, row = find_probe(location, reference)
+        columns, row = stores.find_probe(location, reference)
         if format_ == "table":
             write_rows(["column", "value"], list(zip(columns, row, strict=True)), format_, output)
         else:
             write_rows(columns, [row], format_, output)
         return
-    from sweepdb.stores import show_sweep
-
-    detail = show_sweep(location, reference)
+    detail = stores.show_sweep(location, reference)
     if format_ == "table":
         write_text(_sweep_lines(detail), output)
         if detail.summary.status == "interrupted":
@@ -90,7 +81,7 @@ def show(
     write_rows(columns, [row_json], format_, output)
 
 
-def _sweep_lines(detail: SweepDetail) -> Iterator[str]:
+def _sweep_lines(detail: stores.SweepDetail) -> Iterator[str]:
     yield from table_lines(("sweep", "value"), list(zip(COLUMNS, _told(detail.summary), strict=True)))
     yield "\n"
     contents = [[c.model, c.device, c.workload, c.phase, c.scenarios, c.probes] for c in detail.contents]
@@ -109,11 +100,8 @@ def void(
     store: StoreOption = None,
 ) -> None:
     """Hide a sweep or a scenario from every answer; unvoid brings it back."""
-    from sweepdb.stores import open_store
-    from sweepdb.stores import void as do_void
-
-    with open_store(store) as opened:
-        done = do_void(opened, reference, reason)
+    with stores.open_store(store) as opened:
+        done = stores.void(opened, reference, reason)
     if done.still_asked:
         say(f"{counted(done.still_asked, 'scenario')} of it stay visible: another sweep asked for them too")
     say(f"{done.kind} {done.key[:12]} is void: {done.reason}; undo with: sweepdb unvoid {done.key[:12]}")
@@ -121,9 +109,6 @@ def void(
 
 def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> None:
     """Show a voided sweep or scenario again."""
-    from sweepdb.stores import open_store
-    from sweepdb.stores import unvoid as do_unvoid
-
-    with open_store(store) as opened:
-        done = do_unvoid(opened, reference)
+    with stores.open_store(store) as opened:
+        done = stores.unvoid(opened, reference)
     say(f"{done.kind} {done.key[:12]} counts again (it was void: {done.reason})")

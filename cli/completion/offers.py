@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from cli.help.report_help import OTHERS
 from cli.joined_arguments import list_options
 from cli.visible import visible
+from sweepdb import catalogue
 from sweepdb.asking import asked_reports, option_table
 from sweepdb.evaluating import options_by_keyword
 from sweepdb.stores import NameKind, parse_url, stored_names
@@ -90,27 +91,19 @@ def _hurried() -> Iterator[None]:
 
 
 def _devices(line: Line, start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import list_devices
-
-    return [*map(Offer, list_devices()), *_stored("device")(line, start)]
+    return [*map(Offer, catalogue.list_devices()), *_stored("device")(line, start)]
 
 
 def _models(line: Line, start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import catalogue_ids
-
-    return [*_stored("model")(line, start), *map(Offer, catalogue_ids())]
+    return [*_stored("model")(line, start), *map(Offer, catalogue.catalogue_ids())]
 
 
 def _serving_models(_line: Line, _start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import FORMULA_MODELS, list_engines
-
-    return map(Offer, (*list_engines(), *FORMULA_MODELS))
+    return map(Offer, (*catalogue.list_engines(), *catalogue.FORMULA_MODELS))
 
 
 def _launchers(_line: Line, _start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import LAUNCHERS
-
-    return map(Offer, LAUNCHERS)
+    return map(Offer, catalogue.LAUNCHERS)
 
 
 def _reports(_line: Line, _start: str) -> Iterable[Offer]:
@@ -140,15 +133,11 @@ def _actions(line: Line, _start: str) -> Iterable[Offer]:
 
 
 def _formats(_line: Line, _start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import LINEAR_NAMES
-
-    return map(Offer, ("NATIVE", *LINEAR_NAMES))
+    return map(Offer, ("NATIVE", *catalogue.LINEAR_NAMES))
 
 
 def _cache_formats(_line: Line, _start: str) -> Iterable[Offer]:
-    from sweepdb.catalogue import ATTENTION_NAMES
-
-    return map(Offer, ("NATIVE", *ATTENTION_NAMES))
+    return map(Offer, ("NATIVE", *catalogue.ATTENTION_NAMES))
 
 
 def _words(*words: str) -> Source:

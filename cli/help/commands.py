@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
@@ -16,10 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from cli.derived import OLD_FLAGS
 from cli.output import say
 from store.errors import InputError
-
-if TYPE_CHECKING:
-    from sweepdb.asking import Report
-
+from sweepdb import asking
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
@@ -111,13 +110,11 @@ class DescribedCommand(TyperCommand):
         ctx.meta[_TYPED] = tuple(args)
         for old, new in OLD_FLAGS.items():
             if any(one.partition("=")[0] == old for one in args):
-                from sweepdb.asking import old_word_note
-
-                say(f"note: {old_word_note(old, new)}".replace("`", ""))
+                say(f"note: {asking.old_word_note(old, new)}".replace("`", ""))
         refuse_repeated(args, self.get_params(ctx))
         return super().parse_args(ctx, ["--help" if one == HELP_ALL else one for one in args])
 
-    def _shown(self, ctx: Any, asked: Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
+    def _shown(self, ctx: Any, asked: asking.Report | None) -> Callable[[str], bool]:  # noqa: ANN401  of one Typer or another
         """Options that matter; all where asked, or where few exist."""
         from cli.help.headings import FEW
 
@@ -131,7 +128,7 @@ class DescribedCommand(TyperCommand):
         own = few_takers()
         return lambda name: name in few or name in own
 
-    def _report(self, ctx: Any) -> Report | None:  # noqa: ANN401  of one Typer or another
+    def _report(self, ctx: Any) -> asking.Report | None:  # noqa: ANN401  of one Typer or another
         if self.name != "query":
             return None
         from cli.help.report_help import named_report
@@ -198,9 +195,7 @@ class DescribedCommand(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Whole, so that they can be copied."""
         asked = self._report(ctx)
-        from cli.help.examples import EXAMPLES
-
-        examples: Sequence[str] = EXAMPLES.get(str(self.name), ())
+        examples: Sequence[str] = examples_of_commands().get(str(self.name), ())
         if asked is not None:
             from cli.help.report_help import report_examples
 
@@ -210,6 +205,17 @@ class DescribedCommand(TyperCommand):
             formatter.write("Examples:\n")
             for example in examples:
                 formatter.write("".join(f"{line}\n" for line in _continued(f"sweepdb {example}", formatter.width)))
+
+
+def examples_of_commands() -> dict[str, tuple[str, ...]]:
+    """Two a command; a test runs them through the parser."""
+    lines = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8").splitlines()
+    return {command: tuple(found) for command, found in groupby(lines, _command)}
+
+
+def _command(line: str) -> str:
+    first, second, *_ = f"{line} ".split(" ")
+    return second if first == "db" else first
 
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {

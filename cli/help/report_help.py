@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from sweepdb import asking
 from sweepdb.asking import OLD_NAMES, asked_reports, keywords_of, option_table, report
-
-if TYPE_CHECKING:
-    from sweepdb.asking import Report
-
 
 STORELESS = {
     "bandwidth": "when fetching a prefix beats computing it: the least bandwidth, a closed form over no store",
@@ -26,12 +22,12 @@ def report_names() -> Sequence[str]:
     return sorted([*(item.name for item in asked_reports().values()), *OTHERS])
 
 
-def named_report(words: Sequence[str]) -> Report | None:
+def named_report(words: Sequence[str]) -> asking.Report | None:
     known = {item.name: item for item in asked_reports().values()}
     return next((known[now] for word in words if (now := OLD_NAMES.get(word, word)) in known), None)
 
 
-def taken(asked: Report, parameter: str) -> bool:
+def taken(asked: asking.Report, parameter: str) -> bool:
     """Options about every answer stay."""
     if parameter == "names":
         return asked.names is not None
@@ -48,7 +44,7 @@ def few_takers() -> dict[str, str]:
     return {name: ", ".join(found) for name, found in takers.items() if len(found) <= _FEW}
 
 
-def columns_of(asked: Report) -> dict[str, list[tuple[str, str]]]:
+def columns_of(asked: asking.Report) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     told: set[tuple[str, str]] = set()
     for form in (asked, *(report(other.report) for other in asked.others)):
@@ -60,7 +56,7 @@ def columns_of(asked: Report) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def report_examples(asked: Report) -> Sequence[str]:
+def report_examples(asked: asking.Report) -> Sequence[str]:
     compared = "" if asked.names is None else _NAMES[asked.names.options[0]]
     required = "".join(
         f" --{option.replace('_', '-')} {_VALUES[option]}"

@@ -10,29 +10,19 @@ from cli.derived import spelled
 from cli.render.expected_error import error_lines
 from cli.render.rows import Aside, Paragraph, Table, cell, table_lines
 from store.texts import counted
-from sweepdb.asking import (
-    BASIS,
-    HELD,
-    NEAREST,
-    Answer,
-    Limits,
-    instance_budget,
-    relaxed_to,
-    report,
-    shown_names,
-)
+from sweepdb import asking, planning
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
 _PLANS = ("plan", "prefill_plan", "decode_plan")
 _PAIRED = frozenset({
-    *_PLANS, *HELD, "instances", "prefill_instances", "decode_instances",
+    *_PLANS, *asking.HELD, "instances", "prefill_instances", "decode_instances",
 })  # fmt: skip  # said by the deployment and its probes
 _CLOSE = 0.1  # of a limit: a decimal tells more there
 _LEFT_OUT = ": --top N shows more of them"
 
 
-def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterator[str]:
+def answer_lines(answer: asking.Answer, *, wide: bool, explain: bool = False) -> Iterator[str]:
     """Header, then a table for each group, or the nearest misses. Asides come where it is to explain."""
     lines = list(_lines(answer, wide=wide))
     asides = not explain and any(isinstance(line, Aside) for line in lines)
@@ -45,7 +35,7 @@ def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterat
         yield "\nrules, cost model and assumptions: --explain\n"
 
 
-def _lines(answer: Answer, *, wide: bool) -> Iterator[str]:
+def _lines(answer: asking.Answer, *, wide: bool) -> Iterator[str]:
     yield from header_lines(answer)
     if answer.rows:
         rows = with_relaxed(answer.columns, answer.rows, answer)
@@ -69,7 +59,7 @@ def _lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield Paragraph(note, indent="  ") if note in told else Aside(f"assumed: {note}")
 
 
-def _too_much_reserved(answer: Answer) -> str | None:
+def _too_much_reserved(answer: asking.Answer) -> str | None:
     misses = answer.nearest_dicts()
     reserve = answer.question.limits.reserved_gib
     # A miss of memory is a share of the device: what is lacking over it is the device's whole memory.
@@ -85,7 +75,7 @@ def _too_much_reserved(answer: Answer) -> str | None:
 
 
 def with_relaxed(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], answer: Answer
+    columns: Sequence[str], rows: Sequence[Sequence[object]], answer: asking.Answer
 ) -> Sequence[Sequence[object]]:
     """Nearest misses with `relax_to` in the digits that admit them; other rows as they are."""
     if "relax_to" not in columns:
@@ -93,14 +83,14 @@ def with_relaxed(
     told = []
     for row in rows:
         named = dict(zip(columns, row, strict=True))
-        named["relax_to"] = relaxed_to(named, answer.question.limits)
+        named["relax_to"] = asking.relaxed_to(named, answer.question.limits)
         if named["relax_to"] is None:
             named["admitted_then"] = None
         told.append(tuple(named.values()))
     return told
 
 
-def memory_notes(answer: Answer) -> Iterator[str]:
+def memory_notes(answer: asking.Answer) -> Iterator[str]:
     """A row that no reserve admits needs another deployment, not another limit."""
     of_misses = "relax_to" in answer.columns
     columns = answer.columns if of_misses else answer.nearest_columns
@@ -112,7 +102,7 @@ def memory_notes(answer: Answer) -> Iterator[str]:
         )
 
 
-def unit_notes(answer: Answer) -> Iterator[str]:
+def unit_notes(answer: asking.Answer) -> Iterator[str]:
     """A limit that no device can keep may be meant in seconds."""
     for one, limit in () if answer.rows else answer.question.limits.given:
         if one.option.unit == "ms" and not one.least and limit < 1:
@@ -120,11 +110,11 @@ def unit_notes(answer: Answer) -> Iterator[str]:
             yield f"note: limits are in ms: for {limit:g} s, type {typed}, or {limit:g}s"
 
 
-def is_long(answer: Answer) -> bool:
-    return report(answer.report).layout == "long"
+def is_long(answer: asking.Answer) -> bool:
+    return asking.report(answer.report).layout == "long"
 
 
-def shortened(answer: Answer, rows_a_group: int) -> Answer:
+def shortened(answer: asking.Answer, rows_a_group: int) -> asking.Answer:
     position = answer.columns.index("question_group") if "question_group" in answer.columns else None
     seen: Counter[object] = Counter()
     kept = []
@@ -138,7 +128,7 @@ def shortened(answer: Answer, rows_a_group: int) -> Answer:
     return replace(answer, rows=tuple(kept), notes=(*answer.notes, *note))
 
 
-def price_notes(answer: Answer) -> Iterator[str]:
+def price_notes(answer: asking.Answer) -> Iterator[str]:
     """Cost without a price is no cost: say what to enter."""
     if "usd_per_device_hour" not in answer.columns:
         return
@@ -151,7 +141,7 @@ def price_note(devices: Iterable[object]) -> Iterator[str]:
         yield f"note: no price of {' or '.join(named)} is stored. Type the USD an hour: sweepdb prices set {typed}"
 
 
-def bias_notes(answer: Answer) -> Iterator[str]:
+def bias_notes(answer: asking.Answer) -> Iterator[str]:
     """Small batches miss rare bins of a length distribution: say where the mean prompt is off by more than 5 %."""
     for prefix in ("", "prefill_"):
         realised = f"{prefix}realised_input_length_mean"
@@ -161,21 +151,22 @@ def bias_notes(answer: Answer) -> Iterator[str]:
             wanted, found = row["input_length_mean"], row[realised]
             if isinstance(wanted, float) and isinstance(found, float):
                 from cli.render.expected_error import bias_note
-                from sweepdb.asking import RealisedMean
 
-                yield from bias_note(RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted))
+                yield from bias_note(
+                    asking.RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted)
+                )
 
 
-def header_lines(answer: Answer) -> Iterator[str]:
+def header_lines(answer: asking.Answer) -> Iterator[str]:
     kind = answer.counts.removesuffix("s")
     looked_at = f"{counted(answer.probes_considered, kind)} of {counted(answer.scenarios_considered, 'scenario')}"
     yield f"{answer.report}: {looked_at} looked at\n"
     if answer.left_out is not None:
         yield Paragraph(answer.left_out, unbroken=True)
     # Coverage judges no number; counts of the best pair judge that pair.
-    if "reserved_gib" in answer.parameters or report(answer.report).best_of is not None:
+    if "reserved_gib" in answer.parameters or asking.report(answer.report).best_of is not None:
         yield from _rule_lines(answer)
-    elif "ttft_limit_ms" in answer.parameters and report(answer.report).of_loads:
+    elif "ttft_limit_ms" in answer.parameters and asking.report(answer.report).of_loads:
         yield load_limits(answer)
     if answer.question.options.rows == "measured":
         yield Aside(f"measured settings of {answer.version('serving_model')}")
@@ -192,20 +183,20 @@ def header_lines(answer: Answer) -> Iterator[str]:
         yield Paragraph(f"expected error: {line}", indent="  ")
 
 
-def _ranking_lines(answer: Answer) -> Iterator[str]:
+def _ranking_lines(answer: asking.Answer) -> Iterator[str]:
     """Lines about what ranks instances of several sizes, where nobody asked for another objective."""
     ranked = {row.get("ranked_by") for row in answer.dicts()}
     budget = answer.question.pairs.num_devices
     if ranked & {"system_output_tokens_per_s", "system_input_tokens_per_s"}:
         yield f"ranked by tokens/s of the copies that {budget} devices hold\n"
-    elif budget is not None and instance_budget(answer.question) is not None:
+    elif budget is not None and asking.instance_budget(answer.question) is not None:
         yield f"instances of at most {counted(budget, 'device')}\n"
     if any(str(one).endswith("_per_device") for one in ranked) and answer.question.options.rank_by is None:
         told = "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)"
         yield Paragraph(told, unbroken=True)
 
 
-def load_limits(answer: Answer) -> str:
+def load_limits(answer: asking.Answer) -> str:
     said = answer.question.limits.said()
     if not said:
         return "limits: none\n"
@@ -215,11 +206,11 @@ def load_limits(answer: Answer) -> str:
     return f"limits{of}: {', '.join(said)}{how}\n"
 
 
-def _rule_lines(answer: Answer) -> Iterator[str]:
+def _rule_lines(answer: asking.Answer) -> Iterator[str]:
     limits, rules = answer.question.limits, answer.question.definitions
-    ignored = report(answer.report).ignores
+    ignored = asking.report(answer.report).ignores
     if ignored:  # limits on time are all that a report may ignore
-        limits = Limits(reserved_gib=limits.reserved_gib)
+        limits = asking.Limits(reserved_gib=limits.reserved_gib)
     measured = answer.question.options.rows == "measured"
     reserve = [] if measured else [f"{limits.reserved_gib:g} GiB reserved"]
     said = [*limits.said(), *limits.surely, *reserve] or ["none"]
@@ -234,7 +225,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
 
 
 def _groups(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], answer: Answer, shown: Sequence[str] | None
+    columns: Sequence[str], rows: Sequence[Sequence[object]], answer: asking.Answer, shown: Sequence[str] | None
 ) -> Iterator[str]:
     if "question_group" not in columns:
         yield "\n"
@@ -249,7 +240,7 @@ def _groups(
             mine,
             shown,
             answer,
-            turned=report(answer.report).layout == "turned" and columns == answer.columns,
+            turned=asking.report(answer.report).layout == "turned" and columns == answer.columns,
         )
 
 
@@ -257,7 +248,7 @@ def _table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     shown: Sequence[str] | None,
-    answer: Answer,
+    answer: asking.Answer,
     *,
     turned: bool = False,
 ) -> Iterator[str]:
@@ -297,26 +288,25 @@ def _table(
         yield piece
 
 
-def ttft_spans(answer: Answer) -> Mapping[str, str]:
+def ttft_spans(answer: asking.Answer) -> Mapping[str, str]:
     """First tokens that lie between two numbers, as a table shows them, by probe."""
     return {one.probe: f"{cell(one.least_ms)}-{cell(one.most_ms)}" for one in answer.ttft_intervals}
 
 
 def _beside(
-    chosen: Sequence[str], heads: Sequence[str], rows: Sequence[Mapping[str, object]], limits: Limits
+    chosen: Sequence[str], heads: Sequence[str], rows: Sequence[Mapping[str, object]], limits: asking.Limits
 ) -> dict[str, list[str]]:
     """Columns of a terminal: plans as people write them, and the room that the nearest limit on a time leaves."""
-    from sweepdb.planning import short_plan
-
     found = {
-        head: [short_plan(str(row[name])) if row[name] is not None else "-" for row in rows]
+        head: [planning.short_plan(str(row[name])) if row[name] is not None else "-" for row in rows]
         for name, head in zip(chosen, heads, strict=True)
         if name in _PLANS
     }
     if {"prefill_plan", "decode_plan"} <= set(chosen):
         found["deployment"] = [_deployment(row) for row in rows]
         found["probes"] = [
-            " ".join(str(row[name]) for name in HELD if row.get(name) is not None and name in chosen) for row in rows
+            " ".join(str(row[name]) for name in asking.HELD if row.get(name) is not None and name in chosen)
+            for row in rows
         ]
     slacks = [_slack(row, limits) for row in rows]
     return {**found, "slack": slacks} if any(slacks) else found
@@ -324,17 +314,15 @@ def _beside(
 
 def _deployment(row: Mapping[str, object]) -> str:
     """The instances of a row and their plans: `2 x TP1 + 1 x TP2` of disaggregated serving."""
-    from sweepdb.planning import short_plan
-
     sides = [(row.get(f"{side}instances"), row.get(f"{side}plan")) for side in ("prefill_", "decode_", "")]
     return " + ".join(
-        short_plan(str(label)) if count is None else f"{count} x {short_plan(str(label))}"
+        planning.short_plan(str(label)) if count is None else f"{count} x {planning.short_plan(str(label))}"
         for count, label in sides
         if label is not None
     )
 
 
-def _slack(row: Mapping[str, object], limits: Limits) -> str:
+def _slack(row: Mapping[str, object], limits: asking.Limits) -> str:
     """The limit on a time that is nearest, with the percent of it that are left; empty without one."""
     left = [
         (1 - value / limit, one.short)
@@ -347,7 +335,7 @@ def _slack(row: Mapping[str, object], limits: Limits) -> str:
     return f"{100 * share:.{1 if abs(share) < _CLOSE else 0}f} % {name}"
 
 
-def _called(answer: Answer) -> Mapping[str, str]:
+def _called(answer: asking.Answer) -> Mapping[str, str]:
     """The names that a table gives to columns whose meaning only the question knows."""
     vary = answer.question.options.vary
     grid = {name: f"{limit}_limit" for name, limit in zip(("first_limit", "second_limit"), vary, strict=False)}
@@ -366,19 +354,19 @@ def _number_of(value: object, name: str) -> object:
     return value
 
 
-def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
-    held = HELD if answer.question.limits.on_times else {}
-    told = (BASIS, *(("rows",) if answer.question.options.rows == "both" else ()))
+def with_holds(columns: Sequence[str], answer: asking.Answer) -> Sequence[str]:
+    held = asking.HELD if answer.question.limits.on_times else {}
+    told = (asking.BASIS, *(("rows",) if answer.question.options.rows == "both" else ()))
     first = next((name for name in ("device", "prefill_device", "system_requests_per_s") if name in columns), None)
     beside = ((held.get(column), column, *(told if column == "device" else told[1:] if column == first else ()))
               for column in columns)  # fmt: skip
     return [name for names in beside for name in names if name is not None]
 
 
-def shown_columns(answer: Answer) -> Sequence[str] | None:
-    columns = shown_names(report(answer.report), answer.given)
+def shown_columns(answer: asking.Answer) -> Sequence[str] | None:
+    columns = asking.shown_names(asking.report(answer.report), answer.given)
     return None if columns is None else with_holds(columns, answer)
 
 
-def nearest_columns(answer: Answer) -> Sequence[str]:
-    return with_holds(shown_names(report(NEAREST), answer.given) or answer.nearest_columns, answer)
+def nearest_columns(answer: asking.Answer) -> Sequence[str]:
+    return with_holds(asking.shown_names(asking.report(asking.NEAREST), answer.given) or answer.nearest_columns, answer)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from cli.render.expected_error import expected_error_lines
 from cli.render.rows import Paragraph, table_lines
-
-if TYPE_CHECKING:
-    from sweepdb.deciding import Decision
-    from sweepdb.scheduling import DaySchedule, PoolSchedule
-    from sweepdb.watching import Watched
+from sweepdb import deciding, planning, scheduling, watching
 
 _MOST = 10  # servers or candidates of a table
 _SHOWN = ("device", "deployment", "devices", "concurrency", "requests/s", "tokens/s", "ttft_ms", "tpot_ms", "holds",
@@ -20,19 +15,17 @@ _WATCHED = ("metric", "measured", "planned", "expected", "change", "verdict")
 _RUNS = ("run", "device", "plan", "concurrency", "ttft_ms", "predicted", "tpot_ms", "predicted", "limits kept")
 
 
-def decision_lines(found: Decision) -> Iterator[str]:
-    from sweepdb.deciding import NEXT, outcome_line, sentences
-    from sweepdb.planning import short_plan
-
+def decision_lines(found: deciding.Decision) -> Iterator[str]:
     yield from (f"{line}\n" for line in found.curve.scope)
-    for line in sentences(found):
+    for line in deciding.sentences(found):
         yield Paragraph(line)
-        if (start := found.next_start) is not None and line.startswith(NEXT):
-            yield from (f"  {outcome_line(found, one)}\n" for one in start.outcomes)
+        if (start := found.next_start) is not None and line.startswith(deciding.NEXT):
+            yield from (f"  {deciding.outcome_line(found, one)}\n" for one in start.outcomes)
     yield "\n"
     yield from table_lines(_SHOWN, [
-        (one.device, f"{one.instances} x {short_plan(one.plan)}", one.num_devices, one.concurrency, one.requests_per_s,
-         one.output_tokens_per_s, one.ttft_ms, one.tpot_ms, f"{100 * one.holds:.0f} %", one.stands, one.probe)
+        (one.device, f"{one.instances} x {planning.short_plan(one.plan)}", one.num_devices, one.concurrency,
+         one.requests_per_s, one.output_tokens_per_s, one.ttft_ms, one.tpot_ms, f"{100 * one.holds:.0f} %", one.stands,
+         one.probe)
         for one in found.others[:_MOST]
     ])  # fmt: skip
     if len(found.others) > _MOST:
@@ -40,7 +33,7 @@ def decision_lines(found: Decision) -> Iterator[str]:
     if found.runs:
         yield "\n"
         yield from table_lines(_RUNS, [
-            (one.measurement[:8], one.device, short_plan(one.plan), f"{one.concurrency:g}", one.ttft_ms,
+            (one.measurement[:8], one.device, planning.short_plan(one.plan), f"{one.concurrency:g}", one.ttft_ms,
              one.predicted_ttft_ms, one.tpot_ms, one.predicted_tpot_ms, one.keeps_limits)
             for one in found.runs
         ])  # fmt: skip
@@ -49,7 +42,7 @@ def decision_lines(found: Decision) -> Iterator[str]:
         yield Paragraph(f"Expected error: {line}", indent="  ")
 
 
-def schedule_lines(found: DaySchedule) -> Iterator[str]:
+def schedule_lines(found: scheduling.DaySchedule) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"
@@ -63,7 +56,7 @@ def schedule_lines(found: DaySchedule) -> Iterator[str]:
         yield f"the first {_MOST} of {len(found.candidates)} candidates; --format csv has the hours of all\n"
 
 
-def pool_lines(found: PoolSchedule) -> Iterator[str]:
+def pool_lines(found: scheduling.PoolSchedule) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"
@@ -72,7 +65,7 @@ def pool_lines(found: PoolSchedule) -> Iterator[str]:
     yield from table_lines([found.columns[place] for place in shown], list(rows))
 
 
-def watched_lines(found: Watched) -> Iterator[str]:
+def watched_lines(found: watching.Watched) -> Iterator[str]:
     for line in found.sentences():
         yield Paragraph(line)
     yield "\n"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from sweepdb import asking
 from sweepdb.asking import METRIC_NAMES, WHOSE, ExpectedError
-
-if TYPE_CHECKING:
-    from sweepdb.asking import Answer, RealisedMean
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0
@@ -16,25 +13,25 @@ LEAST_AGREEING = 3  # pairs of device and model, and no pair of the region diffe
 _MOST_SOURCES = 0.75  # of them, whose servers err to one side
 
 
-def error_lines(answer: Answer) -> Iterator[str]:
+def error_lines(answer: asking.Answer) -> Iterator[str]:
     yield from own_run_lines(answer)
     if not _measured_throughout(answer):
         yield from expected_error_lines(answer.expected_error)
 
 
-def own_run_lines(answer: Answer) -> Iterator[str]:
+def own_run_lines(answer: asking.Answer) -> Iterator[str]:
     if answer.own_runs is not None:
         yield from answer.own_runs.lines
 
 
-def winner_lines(answer: Answer, row: Mapping[str, object] | None) -> Iterator[str]:
+def winner_lines(answer: asking.Answer, row: Mapping[str, object] | None) -> Iterator[str]:
     """The same of one deployment, in a line."""
     yield from own_run_lines(answer)
     if row is not None and not _measured_throughout(answer) and (said := brief_error(answer.expected_error, row)):
         yield said
 
 
-def _measured_throughout(answer: Answer) -> bool:
+def _measured_throughout(answer: asking.Answer) -> bool:
     return answer.own_runs is not None and answer.own_runs.corrected == answer.own_runs.shown
 
 
@@ -110,7 +107,7 @@ NOTED_BIAS = 0.05
 _SAID_ONE_BY_ONE = 4
 
 
-def bias_note(mean: RealisedMean) -> Iterator[str]:
+def bias_note(mean: asking.RealisedMean) -> Iterator[str]:
     if abs(mean.bias) > NOTED_BIAS:
         yield (
             f"note: the batch of {mean.probe} has a mean prompt of {mean.realised:.0f} tokens,"
@@ -118,7 +115,7 @@ def bias_note(mean: RealisedMean) -> Iterator[str]:
         )
 
 
-def bias_summary(means: Sequence[RealisedMean]) -> Iterator[str]:
+def bias_summary(means: Sequence[asking.RealisedMean]) -> Iterator[str]:
     """A sentence for each of a few, one for all of many."""
     biased = [mean for mean in means if abs(mean.bias) > NOTED_BIAS]
     if len(biased) <= _SAID_ONE_BY_ONE:

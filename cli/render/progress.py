@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import Self, TextIO
 
 from cli.visible import is_quiet
-
-if TYPE_CHECKING:
-    from sweepdb.evaluating import Progress
+from sweepdb import evaluating
 
 REDRAWN_EVERY_S = 0.1
 SAID_EVERY_S = 5.0
@@ -61,7 +59,7 @@ class _Redrawn:
 
 
 class ProgressBar(_Redrawn):
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: evaluating.Progress) -> None:
         if self._scenarios not in {0, progress.scenarios}:  # another round, of more or of others
             self._before, self._begun = progress.scenarios_done, time.monotonic()
         self._scenarios = progress.scenarios

@@ -7,18 +7,11 @@ from dataclasses import fields, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
+from evaluator.arrivals import streams
 from evaluator.arrivals.play_rules import AskedRequests, StepPrices
-from evaluator.arrivals.streams import (
-    ArrivalProcess,
-    dealt_replicas,
-    drawn_kinds,
-    drawn_lengths,
-    rescaled_times,
-    unit_times,
-)
 from evaluator.arrivals.trace_caches import HeldTokens
 from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.inputs.vision.images import Images
+from evaluator.inputs.images import Images
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.serving.encoding import encoded_images, spreads_images
 from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
@@ -36,7 +29,7 @@ from store.light_dataclass import dataclass
 class Asking:
     """A process, kinds of requests, and the client's share of their lengths."""
 
-    process: ArrivalProcess
+    process: streams.ArrivalProcess
     kinds: tuple[RequestKind, ...]
     shortest: float = 1.0
     tokens_per_step: float = 1.0
@@ -45,19 +38,19 @@ class Asking:
 
 def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> AskedRequests:
     process, kinds = asking.process, asking.kinds
-    order = drawn_kinds(kinds, process.seed, process.requests)
+    order = streams.drawn_kinds(kinds, process.seed, process.requests)
     lengths = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
     steps = np.asarray([steps_of(kind.output_length, asking.tokens_per_step) for kind in kinds], dtype=np.int64)
     nodes = table.stretches + 1
     return AskedRequests(
-        arrive_s=unit_times(process),
-        new_tokens=drawn_lengths(lengths[order], asking.shortest, process.seed, 0),
+        arrive_s=streams.unit_times(process),
+        new_tokens=streams.drawn_lengths(lengths[order], asking.shortest, process.seed, 0),
         cached=np.asarray([kind.cached for kind in kinds], dtype=np.int64)[order],
-        steps=drawn_lengths(steps[order], asking.shortest, process.seed, 1),
+        steps=streams.drawn_lengths(steps[order], asking.shortest, process.seed, 1),
         node=nodes * order,
         stretch=(table.stretches / lengths)[order],
         service_s=np.asarray(marginal_prompts_s(table, engine, alone=True))[order],
-        replica=dealt_replicas(asking.replicas, process.seed, process.requests),
+        replica=streams.dealt_replicas(asking.replicas, process.seed, process.requests),
     )
 
 
@@ -75,14 +68,14 @@ def requests_traced(
     steps = np.maximum(1, 1 + np.rint((outputs - 1) / asking.tokens_per_step)).astype(np.int64)
     whole = marginal_prompts_s(table, engine, alone=True)[0]
     return AskedRequests(
-        arrive_s=rescaled_times(trace.times),
+        arrive_s=streams.rescaled_times(trace.times),
         new_tokens=new_tokens,
         cached=cached,
         steps=steps,
         node=np.floor(a_token * cached).astype(np.int64),
         stretch=np.full(new_tokens.shape, a_token),
         service_s=whole * new_tokens / table.input_length,
-        replica=dealt_replicas(asking.replicas, asking.process.seed, new_tokens.size),
+        replica=streams.dealt_replicas(asking.replicas, asking.process.seed, new_tokens.size),
     )
 
 

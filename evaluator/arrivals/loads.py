@@ -11,6 +11,7 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
+from evaluator.arrivals import trace_caches
 from evaluator.arrivals.asked import (
     Asking,
     at_once,
@@ -31,15 +32,6 @@ from evaluator.arrivals.playing import play
 from evaluator.arrivals.prefix_pools import PoolSettings
 from evaluator.arrivals.prices import prices_of
 from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas
-from evaluator.arrivals.trace_caches import (
-    CacheRoom,
-    HeldTokens,
-    prefix_tokens,
-    reading_seconds,
-    reading_tiers,
-    rooms_in_blocks,
-    stated_tokens,
-)
 from evaluator.canonical import IN_NO_KEY
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
@@ -75,7 +67,7 @@ class PlaySettings:
     # In the key where there is one: keys of instances alone stay as they are.
     pool: PoolSettings | None = field(default=None, metadata={IN_NO_KEY: True})
     # Tiers that keep prefixes of a log's prompts, and whether devices do. Their rates, too, are in the key then.
-    caches: tuple[CacheRoom, ...] | None = field(default=None, metadata={IN_NO_KEY: True})
+    caches: tuple[trace_caches.CacheRoom, ...] | None = field(default=None, metadata={IN_NO_KEY: True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,7 +144,7 @@ class LoadPlayer:
         kinds = kinds_of(scenario, run.source)
         seats = scenario.launch.seats or settings.seats
         self.gain = tokens_per_step(scenario.workload.mtp_tokens, scenario.workload.mtp_acceptance)
-        self.held: HeldTokens | None = None
+        self.held: trace_caches.HeldTokens | None = None
         asking = Asking(
             process=settings.process,
             kinds=kinds,
@@ -172,8 +164,8 @@ class LoadPlayer:
         asked = encoding_images(asked, run, self.prices, trace)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
         if trace is not None and self.held is not None:
-            tiers = reading_tiers(scenario, settings.caches or ())
-            self.before = reading_before(asked, run, reading_seconds(scenario, self.held, tiers))
+            tiers = trace_caches.reading_tiers(scenario, settings.caches or ())
+            self.before = reading_before(asked, run, trace_caches.reading_seconds(scenario, self.held, tiers))
         else:
             self.before = before_scheduling(asked, run, engine, table, trace)
         if self.before.alone_s.any():
@@ -199,7 +191,7 @@ class LoadPlayer:
         self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
         self.saturation_per_s = self._saturation()
 
-    def _held(self, trace: TracedArrivals, kinds: Sequence[RequestKind], seats: int) -> HeldTokens | None:
+    def _held(self, trace: TracedArrivals, kinds: Sequence[RequestKind], seats: int) -> trace_caches.HeldTokens | None:
         """Cached prompt tokens, by the log's prefixes or as stated; None: none.
 
         A decode instance gets whole prompts."""
@@ -210,10 +202,12 @@ class LoadPlayer:
             part = "prompts of a log with images are simulated whole: which of their tokens are cached is not known"
             raise InputError(part, hint="leave the shares or `images` out")
         if caches is None:
-            return stated_tokens(trace.input_lengths, scenario.workload)
-        rooms = rooms_in_blocks(scenario, kv_room(self.run, kinds, seats), caches)
+            return trace_caches.stated_tokens(trace.input_lengths, scenario.workload)
+        rooms = trace_caches.rooms_in_blocks(scenario, kv_room(self.run, kinds, seats), caches)
         process = self.settings.process
-        return prefix_tokens(trace, rooms, dealt_replicas(scenario.plan.dp, process.seed, trace.input_lengths.size))
+        return trace_caches.prefix_tokens(
+            trace, rooms, dealt_replicas(scenario.plan.dp, process.seed, trace.input_lengths.size)
+        )
 
     def rates(self, asked: Sequence[float] | None) -> tuple[float, ...]:
         return ladder(self.saturation_per_s) if asked is None else tuple(asked)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from evaluator.features.feature import Feature, SupportPart, plans_of, ways_of
+from evaluator.inputs.images import Images, VisionTower
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.vision.images import Images
-from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.encoding import embedding_bytes

@@ -8,8 +8,8 @@ from evaluator.canonical import came_later
 from evaluator.features.feature import Feature, SupportPart, refused
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.formats import Precision, check_precision, slow_formats
+from evaluator.inputs.images import VisionTower
 from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec
-from evaluator.inputs.vision.tower import VisionTower
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from store.errors import InputError

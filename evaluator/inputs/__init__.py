@@ -67,10 +67,10 @@ if TYPE_CHECKING:
         slow_formats,
         widened_formats,
     )
+    from evaluator.inputs.images import ImageRequest, Images, check_images
     from evaluator.inputs.launch import LOAD, Client, Launch, Plan, Routing, busiest_load
     from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
-    from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import (
         catalogued_model,
         checkpoints_of,
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import bytes_of_weights, parameter_count
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
-    from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
     from evaluator.inputs.workloads.day_rates import Day, read_day
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
@@ -90,6 +89,6 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.workload import TIERS, LengthBin, Workload, cache_tiers
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
     from evaluator.inputs.yaml_checking import checked_yaml
-    from evaluator.inputs.yaml_file import read_text, shortened
+    from evaluator.inputs.yaml_file import catalogue_ids, read_text, shortened
 
 __getattr__, __dir__ = lazy_face(__name__)

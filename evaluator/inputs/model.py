@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
-from evaluator.inputs.vision.tower import VisionTower
+from evaluator.inputs.images import VisionTower
 from store.light_dataclass import dataclass
 
 STATE_BITS = 32  # of a number of a linear state, as engines keep it unless told

@@ -12,22 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from evaluator.inputs import model
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.architectures.towers import catalogued_tower
 from evaluator.inputs.formats import LINEAR_NAMES, Precision
-from evaluator.inputs.model import (
-    CompressedAttention,
-    DenseMlp,
-    GatedDeltaNet,
-    GroupedQueryAttention,
-    LatentAttention,
-    LayerGroup,
-    Mixer,
-    ModelSpec,
-    MoeMlp,
-    StateSpace,
-    TokenIndexer,
-)
 from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.parameters import bytes_of_weights
 from evaluator.inputs.yaml_file import parse_json, shortened
@@ -38,7 +26,7 @@ LARGEST_CONFIG_BYTES = 10_000_000
 FETCH_TIMEOUT_S = 5.0
 
 
-def load_model(name: str) -> tuple[str, ModelSpec]:
+def load_model(name: str) -> tuple[str, model.ModelSpec]:
     """Returns the canonical name, too."""
     path = Path(checked_name(name, "The name of a model")).expanduser()
     if path.is_dir():
@@ -61,7 +49,7 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
     return name, _fetched(name)
 
 
-def catalogued_model(name: str) -> ModelSpec | None:
+def catalogued_model(name: str) -> model.ModelSpec | None:
     """By its exact name."""
     return _entry(name) if name in _names() else None
 
@@ -74,7 +62,7 @@ def list_models() -> tuple[str, ...]:
     return tuple(_names())
 
 
-def _from_file(path: Path) -> ModelSpec:
+def _from_file(path: Path) -> model.ModelSpec:
     config = _object(_text(path), str(path))
     beside = path.with_name("hf_quant_config.json")  # ModelOpt says there how it quantised, older ones only there
     if not config.get("quantization_config") and path.name == "config.json" and beside.is_file():
@@ -85,7 +73,7 @@ def _from_file(path: Path) -> ModelSpec:
     return _as_named(spec_from_config(config, str(path)), path.parent.name if path.name == "config.json" else path.stem)
 
 
-def _as_named(spec: ModelSpec, name: str) -> ModelSpec:
+def _as_named(spec: model.ModelSpec, name: str) -> model.ModelSpec:
     """Drops a format that only the name says: quantisation is stored elsewhere."""
     promised = named_format(name)
     stated = {spec.native_linear, spec.native_experts, spec.native_mixers or "BF16", spec.native_head or "BF16"}
@@ -149,7 +137,7 @@ def _weight(part: str) -> float:
     return 0.1 if part in _TUNED else 1.0
 
 
-def _fetched(name: str) -> ModelSpec:
+def _fetched(name: str) -> model.ModelSpec:
     nearest = nearest_models(name)
     hint = f"Nearest known: {', '.join(nearest)}." if nearest else "sweepdb models lists what is known."
     if name.count("/") != 1:
@@ -217,7 +205,7 @@ def _written(name: str) -> Mapping[str, Any]:
 
 
 @functools.cache
-def _entry(name: str) -> ModelSpec:
+def _entry(name: str) -> model.ModelSpec:
     entry = dict(_written(name))
     if "same_as" in entry:
         base = dict(_written(entry.pop("same_as")))
@@ -225,43 +213,43 @@ def _entry(name: str) -> ModelSpec:
     attention = entry.pop("attention")
     layers = tuple(_group(group, attention) for group in entry.pop("layers"))
     drafts = entry.pop("draft_layer", None)
-    spec = ModelSpec(layers=layers, draft_layer=None if drafts is None else _group(drafts, attention), **entry)
+    spec = model.ModelSpec(layers=layers, draft_layer=None if drafts is None else _group(drafts, attention), **entry)
     spec = _as_named(spec, name)  # of some names only their publishers' files, which are not at hand, say the formats
     return replace(spec, vision=catalogued_tower(name, spec.hidden_size)) if spec.left_out else spec
 
 
-def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:
+def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> model.LayerGroup:
     """Attention keys of a group add to the model's. Other keys are fields of the record, or a TypeError."""
     said = dict(group)
     mlp, own, beside = said.pop("mlp", None), said.pop("attention", {}), said.pop("beside", None)
-    return LayerGroup(
+    return model.LayerGroup(
         attention=None
         if own is None
         else _mixer(own if {"key_heads", "state_size"} & own.keys() else {**attention, **own}),
-        mlp=None if mlp is None else MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
-        beside=None if beside is None else StateSpace(**beside),
+        mlp=None if mlp is None else model.MoeMlp(**mlp) if "experts" in mlp else model.DenseMlp(**mlp),
+        beside=None if beside is None else model.StateSpace(**beside),
         **said,
     )
 
 
-_MIXERS: Mapping[str, type[Mixer]] = {  # by a field that only one has
-    "kv_lora_rank": LatentAttention,
-    "output_groups": CompressedAttention,
-    "key_heads": GatedDeltaNet,
-    "state_size": StateSpace,
+_MIXERS: Mapping[str, type[model.Mixer]] = {  # by a field that only one has
+    "kv_lora_rank": model.LatentAttention,
+    "output_groups": model.CompressedAttention,
+    "key_heads": model.GatedDeltaNet,
+    "state_size": model.StateSpace,
 }
 
 
-def _mixer(said: Mapping[str, Any]) -> Mixer:
-    kind = next((kind for name, kind in _MIXERS.items() if name in said), GroupedQueryAttention)
+def _mixer(said: Mapping[str, Any]) -> model.Mixer:
+    kind = next((kind for name, kind in _MIXERS.items() if name in said), model.GroupedQueryAttention)
     indexer = said.get("indexer")
-    return kind(**{**said, **({} if indexer is None else {"indexer": TokenIndexer(**indexer)})})
+    return kind(**{**said, **({} if indexer is None else {"indexer": model.TokenIndexer(**indexer)})})
 
 
 _FORMAT = re.compile(r"(?i)[-_](?:fp8|nvfp4|fp4)(?:-dynamic)?$")
 
 
-def published_precision(spec: ModelSpec) -> Precision:
+def published_precision(spec: model.ModelSpec) -> Precision:
     return Precision(
         linear=spec.native_linear,
         experts=spec.native_experts,
@@ -271,12 +259,12 @@ def published_precision(spec: ModelSpec) -> Precision:
     )
 
 
-def published_bytes(spec: ModelSpec) -> float | None:
+def published_bytes(spec: model.ModelSpec) -> float | None:
     precision = published_precision(spec)
     return bytes_of_weights(spec, precision) if set(precision.weights) <= set(LINEAR_NAMES) else None
 
 
-def checkpoints_of(name: str) -> Iterator[tuple[str, ModelSpec]]:
+def checkpoints_of(name: str) -> Iterator[tuple[str, model.ModelSpec]]:
     """Checkpoints of the same weights, the smallest last."""
     if name in list_models():
         found = [(other, load_model(other)[1]) for other in _of_one_model()[_stem(name)]]

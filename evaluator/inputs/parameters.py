@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
+from evaluator.inputs import model
 from evaluator.inputs.formats import Precision, linear_format
-from evaluator.inputs.model import (
-    CompressedAttention,
-    DenseMlp,
-    GatedDeltaNet,
-    GroupedQueryAttention,
-    LatentAttention,
-    LayerGroup,
-    Mixer,
-    ModelSpec,
-    MoeMlp,
-    StateSpace,
-    TokenIndexer,
-)
 from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 
@@ -29,7 +17,7 @@ class ParameterCount:
 
 
 @SameObjects
-def parameter_count(spec: ModelSpec) -> ParameterCount:
+def parameter_count(spec: model.ModelSpec) -> ParameterCount:
     hidden = spec.hidden_size
     norm = hidden * (2 if spec.norm == "layer" else 1)
     shared = spec.vocab_size * hidden * (1 if spec.tie_word_embeddings else 2)
@@ -45,7 +33,7 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     return ParameterCount(total=total, active=active)
 
 
-def bytes_of_weights(spec: ModelSpec, precision: Precision) -> float:
+def bytes_of_weights(spec: model.ModelSpec, precision: Precision) -> float:
     """With scales; embeddings, norms and routers are in 16 bits.
 
     Llama-3.1-405B in BF16: 405.9e9 weights x 2 bytes = 812 GB."""
@@ -59,7 +47,7 @@ def bytes_of_weights(spec: ModelSpec, precision: Precision) -> float:
     for group in spec.layers:
         total += group.count * (mixers - 16.0) * attention_parameters(spec, group)
         dense = _mlp(spec.hidden_size, group.mlp, visited=False)
-        if isinstance(group.mlp, MoeMlp):
+        if isinstance(group.mlp, model.MoeMlp):
             routed = group.mlp.experts * group.mlp.expert_weights(spec.hidden_size)
             total += group.count * ((linear if precision.experts is None else bits[precision.experts]) - 16.0) * routed
             dense = (3 if group.mlp.gated else 2) * spec.hidden_size * group.mlp.shared_intermediate_size
@@ -69,23 +57,23 @@ def bytes_of_weights(spec: ModelSpec, precision: Precision) -> float:
     return total / 8.0
 
 
-def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
+def attention_parameters(spec: model.ModelSpec, group: model.LayerGroup) -> int:
     return sum(_mixer(spec.hidden_size, mixer) for mixer in group.mixers)
 
 
-def _mixer(hidden: int, mixer: Mixer) -> int:
-    if isinstance(mixer, LatentAttention):
+def _mixer(hidden: int, mixer: model.Mixer) -> int:
+    if isinstance(mixer, model.LatentAttention):
         return _latent(hidden, mixer)
-    if isinstance(mixer, CompressedAttention):
+    if isinstance(mixer, model.CompressedAttention):
         return _compressed(hidden, mixer)
-    if isinstance(mixer, StateSpace):
+    if isinstance(mixer, model.StateSpace):
         return _state_space(hidden, mixer)
-    if isinstance(mixer, GatedDeltaNet):
+    if isinstance(mixer, model.GatedDeltaNet):
         return _delta_net(hidden, mixer)
     return _grouped(hidden, mixer)
 
 
-def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
+def _grouped(hidden: int, attention: model.GroupedQueryAttention) -> int:
     queries = attention.query_heads * attention.head_dim
     keys = attention.kv_heads * attention.head_dim
     asked = queries * (2 if attention.output_gate else 1)
@@ -102,7 +90,7 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer + gates
 
 
-def _compressed(hidden: int, attention: CompressedAttention) -> int:
+def _compressed(hidden: int, attention: model.CompressedAttention) -> int:
     rank, width, heads = attention.query_lora_rank, attention.head_dim, attention.query_heads
     queries = hidden * rank + rank + rank * heads * width
     output = heads * width * attention.output_rank + attention.output_groups * attention.output_rank * hidden
@@ -121,7 +109,7 @@ def _compressor(hidden: int, ratio: int, width: int, copies: int) -> int:
     return 2 * hidden * copies * width + ratio * copies * width + width
 
 
-def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
+def stream_parameters(spec: model.ModelSpec) -> tuple[int, int]:
     count, wide = spec.residual_streams, spec.residual_streams * spec.hidden_size
     if spec.residual_block:  # a norm and a score of each sum, before a block and at the end
         return 2 * spec.hidden_size, 2 * spec.hidden_size
@@ -131,7 +119,7 @@ def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
     return outputs * wide + outputs + 3, count * wide + count + 1
 
 
-def _state_space(hidden: int, space: StateSpace) -> int:
+def _state_space(hidden: int, space: model.StateSpace) -> int:
     inner = space.heads * space.head_dim
     channels = inner + 2 * space.groups * space.state_size
     convolution = channels * (space.convolution + (1 if space.convolution_bias else 0))
@@ -140,7 +128,7 @@ def _state_space(hidden: int, space: StateSpace) -> int:
     return hidden * (inner + channels + space.heads) + convolution + 3 * space.heads + norm + inner * hidden
 
 
-def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
+def _delta_net(hidden: int, net: model.GatedDeltaNet) -> int:
     keys, values = net.key_heads * net.key_head_dim, net.value_heads * net.value_head_dim
     channels = 2 * keys + values
     rest = channels * net.convolution + net.value_head_dim + (channels + net.value_heads) * hidden + values * hidden
@@ -151,7 +139,7 @@ def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
     return rest + gate + net.decay_rank * (hidden + decays) + decays + net.value_heads
 
 
-def _latent(hidden: int, attention: LatentAttention) -> int:
+def _latent(hidden: int, attention: model.LatentAttention) -> int:
     head = attention.nope_head_dim + attention.rope_head_dim
     rank = attention.query_lora_rank
     queries = attention.query_heads * head
@@ -163,7 +151,7 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
     return weights + (0 if attention.indexer is None else _indexer(hidden, rank or hidden, attention.indexer))
 
 
-def _indexer(hidden: int, compressed: int, indexer: TokenIndexer) -> int:
+def _indexer(hidden: int, compressed: int, indexer: model.TokenIndexer) -> int:
     return (
         compressed * indexer.heads * indexer.head_dim
         + hidden * (indexer.head_dim + indexer.heads)
@@ -171,10 +159,10 @@ def _indexer(hidden: int, compressed: int, indexer: TokenIndexer) -> int:
     )
 
 
-def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
+def _mlp(hidden: int, mlp: model.DenseMlp | model.MoeMlp | None, *, visited: bool) -> int:
     if mlp is None:
         return 0
-    if isinstance(mlp, DenseMlp):
+    if isinstance(mlp, model.DenseMlp):
         width = mlp.intermediate_size
         weights = hidden * width * (3 if mlp.gated else 2)
         return weights + ((width * (2 if mlp.gated else 1) + hidden) if mlp.bias else 0)

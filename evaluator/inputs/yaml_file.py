@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,12 @@ def _problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     line = "" if mark is None else f"line {mark.line + 1}: "
     return line + str(getattr(error, "problem", None) or str(error).splitlines()[0])
+
+
+def catalogue_ids() -> tuple[str, ...]:
+    """Reads the lines that begin entries, for completion in a shell: parsing takes a hundred times as long."""
+    folder = resources.files("evaluator") / "inputs" / "catalogue"
+    texts = (item.read_text(encoding="utf-8") for item in folder.iterdir() if item.name.endswith(".yaml"))
+    return tuple(
+        line.partition(":")[0] for text in texts for line in text.splitlines() if line[:1] not in {"", " ", "#", "-"}
+    )

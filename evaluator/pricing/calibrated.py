@@ -8,18 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.calibration import lookup
 from evaluator.calibration.carrying import carried_families, form_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Inputs, Parts
 from evaluator.calibration.forms.base import DeviceFigures, figures_of
 from evaluator.calibration.kernels import sharing_of
-from evaluator.calibration.lookup import (
-    KernelFormat,
-    attention_kernel,
-    elementwise_kernel,
-    expert_kernels,
-    kernel_format,
-    product_kernel,
-)
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, PARTS, UNMEASURED, mixer_device, mixer_values, sheet_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, ExpertExtents, Operator
 from evaluator.graph.sums import BatchSums
@@ -126,7 +119,7 @@ class CalibratedCost:
     def _plain(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         moved = operator.bytes_read.at(sums) + operator.bytes_written.at(sums)
         parts = self._price(
-            elementwise_kernel(self.calibration, operator.kind),
+            lookup.elementwise_kernel(self.calibration, operator.kind),
             "elementwise",
             {"moved_bytes": moved, "launches": float(operator.launches)},
         )
@@ -155,11 +148,11 @@ class CalibratedCost:
         gemm = operator.gemm
         if gemm is None:
             return self._plain(operator, sums)
-        wanted = kernel_format(operator.weight_format, self.figures)
+        wanted = lookup.kernel_format(operator.weight_format, self.figures)
         batched = operator.kind == "batched_gemm" and any(
             name.startswith("mla_bmm.") for name in self.calibration.kernels
         )
-        name = product_kernel(self.calibration, "mla_bmm" if batched else "gemm", wanted.name)
+        name = lookup.product_kernel(self.calibration, "mla_bmm" if batched else "gemm", wanted.name)
         rows = np.maximum(gemm.m.at(sums), 1e-9)
         inputs: dict[str, FloatArray | float] = {"m": rows, "n": float(gemm.n), "k": float(gemm.k)}
         inputs |= {"count": float(gemm.batch), **self._format_inputs(wanted)}
@@ -182,7 +175,7 @@ class CalibratedCost:
             return 1.0
         return min(1.0, self.calibration.values(plain)["fixed_us"] / self.calibration.values(name)["fixed_us"])
 
-    def _format_inputs(self, wanted: KernelFormat) -> dict[str, float]:
+    def _format_inputs(self, wanted: lookup.KernelFormat) -> dict[str, float]:
         return {
             "weight_bytes": wanted.weight_bytes,
             "activation_bytes": wanted.activation_bytes,
@@ -195,8 +188,8 @@ class CalibratedCost:
         experts = operator.experts
         if experts is None or operator.per_expert:
             return self._product(operator, sums)
-        wanted = kernel_format(operator.weight_format, self.figures)
-        names = expert_kernels(self.calibration, wanted, (self.routing, *ROUTINGS))
+        wanted = lookup.kernel_format(operator.weight_format, self.figures)
+        names = lookup.expert_kernels(self.calibration, wanted, (self.routing, *ROUTINGS))
         tokens = np.maximum(experts.tokens.at(sums), 1e-9)
         local, total, topk = float(experts.local_experts), float(experts.experts), float(experts.experts_per_token)
         inputs: dict[str, FloatArray | float] = {
@@ -244,7 +237,7 @@ class CalibratedCost:
         latent = operator.kind == "mla_prefill"
         compute, stored = self._attention_formats(operator, extents.kv_bits)
         family = "mla_prefill" if latent else f"prefill_attention.{compute}"
-        name = attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
+        name = lookup.attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
         tokens = np.maximum(sums.tokens, 1e-9)
         inputs: dict[str, FloatArray | float] = {
             "tokens": tokens,
@@ -269,7 +262,7 @@ class CalibratedCost:
         _, stored = self._attention_formats(operator, extents.kv_bits)
         sharing = sharing_of(extents.query_heads, extents.kv_heads)
         family = "mla_decode" if latent else f"decode_attention.{sharing}"
-        name = attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
+        name = lookup.attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
         shared = extents.query_heads if sharing == "wide" and not latent else extents.kv_heads
         inputs: dict[str, FloatArray | float] = {
             "sequences": np.maximum(sums.sequences, 1e-9),

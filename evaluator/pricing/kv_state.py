@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.inputs import model
 from evaluator.inputs.cache_parts import index_bytes
-from evaluator.inputs.model import (
-    BLOCK_INDEX_BITS,
-    ENTRY_INDEX_BITS,
-    LATENT_INDEX_BITS,
-    CompressedAttention,
-    GroupedQueryAttention,
-    LatentAttention,
-    LayerGroup,
-    Mixer,
-    StateSpace,
-)
 from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 
@@ -45,33 +35,33 @@ class KvState:
 
 
 @SameObjects
-def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
+def kv_states(group: model.LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     """On one of `tp` devices, of all mixers."""
     return tuple(state for mixer in group.mixers for state in _states_of(mixer, group.window, kv_bits, tp))
 
 
-def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> tuple[KvState, ...]:
+def _states_of(attention: model.Mixer, window: int | None, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     """KV heads replicate where devices outnumber them.
 
     Every device holds MLA's whole latent and indexers' keys (FP8 whatever the rest is). Linear states are in 32 bits,
     the tokens that the next convolution needs in 16."""
-    if isinstance(attention, LatentAttention):
+    if isinstance(attention, model.LatentAttention):
         # Kernels that gather keep the rotated part in 16 bits; scales of the rest are left out.
         rope_bits = kv_bits if attention.chosen_keys is None else 16
         latent = (attention.kv_lora_rank * kv_bits + attention.rope_head_dim * rope_bits) / 8
         states = [KvState(entry_bytes=latent, window=window)]
         if attention.indexer is not None:
-            states.append(KvState(entry_bytes=index_bytes(attention.indexer, LATENT_INDEX_BITS)))
+            states.append(KvState(entry_bytes=index_bytes(attention.indexer, model.LATENT_INDEX_BITS)))
         return tuple(states)
-    if isinstance(attention, GroupedQueryAttention):
+    if isinstance(attention, model.GroupedQueryAttention):
         both = -(-attention.kv_heads // tp) * (attention.head_dim + attention.value_width) * kv_bits / 8
         states = [KvState(entry_bytes=both, window=window)]
         if attention.indexer is not None:
-            states.append(KvState(entry_bytes=index_bytes(attention.indexer, BLOCK_INDEX_BITS)))
+            states.append(KvState(entry_bytes=index_bytes(attention.indexer, model.BLOCK_INDEX_BITS)))
         return tuple(states)
-    if isinstance(attention, CompressedAttention):
+    if isinstance(attention, model.CompressedAttention):
         return _compressed_states(attention, window, kv_bits)
-    if isinstance(attention, StateSpace):
+    if isinstance(attention, model.StateSpace):
         inner = -(-attention.heads // tp) * attention.head_dim
         channels = inner + 2 * -(-attention.groups // tp) * attention.state_size
         waiting = HALF_BYTES * channels * (attention.convolution - 1)
@@ -82,7 +72,7 @@ def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> t
     return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
 
 
-def _compressed_states(attention: CompressedAttention, window: int | None, kv_bits: int) -> tuple[KvState, ...]:
+def _compressed_states(attention: model.CompressedAttention, window: int | None, kv_bits: int) -> tuple[KvState, ...]:
     """A window, entries, the indexer's FP4 keys, and tokens that are no entry yet.
 
     Of those and their shares, as many as an entry sees are kept in 32 bits."""
@@ -95,7 +85,7 @@ def _compressed_states(attention: CompressedAttention, window: int | None, kv_bi
         states.append(KvState(entry_bytes=entry, ratio=attention.ratio, request_bytes=waiting * attention.head_dim))
     if attention.indexer is not None:
         width = attention.indexer.head_dim
-        kept = index_bytes(attention.indexer, ENTRY_INDEX_BITS)
+        kept = index_bytes(attention.indexer, model.ENTRY_INDEX_BITS)
         states.append(KvState(entry_bytes=kept, ratio=attention.ratio, request_bytes=waiting * width))
     return tuple(states)
 
@@ -104,5 +94,5 @@ def _whole_blocks(tokens: FloatArray) -> FloatArray:
     return np.asarray(np.ceil(tokens / BLOCK_TOKENS) * BLOCK_TOKENS)
 
 
-def layer_bytes(group: LayerGroup, kv_bits: int, tp: int, tokens: float) -> float:
+def layer_bytes(group: model.LayerGroup, kv_bits: int, tp: int, tokens: float) -> float:
     return sum(state.at(tokens) for state in kv_states(group, kv_bits, tp))

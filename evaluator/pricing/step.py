@@ -260,7 +260,7 @@ class _Part:
             tabulated.add_to(table, block)
         if not self._attention:
             return
-        seen = _rows(self._sums, block)
+        seen = self._sums.mapped(lambda array: array[block] if array.shape[0] > 1 else array)
         active = None if seen.tokens.all() else (seen.tokens > 0).astype(np.float64)
         for operator in self._attention:
             table.add(operator, operator_seconds(operator, self._cost, seen), active)
@@ -340,7 +340,3 @@ def _matrix(array: FloatArray) -> FloatArray:
     if values.ndim < 2:
         return values.reshape(-1, 1)
     return values if values.ndim == 2 else values.reshape(-1, values.shape[-1])
-
-
-def _rows(sums: BatchSums, block: slice) -> BatchSums:
-    return sums.mapped(lambda array: array[block] if array.shape[0] > 1 else array)

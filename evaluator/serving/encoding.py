@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import OperatorSet
 from evaluator.graph.sums import BatchSums
+from evaluator.inputs.images import Images
 from evaluator.inputs.launchable import launcher_of
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload, new_prompt_tokens
 from evaluator.pricing.memory import activation_bytes
 from evaluator.pricing.step import Beside, step_seconds

@@ -3,7 +3,8 @@
 `-- key: value | value`, some keys more than once:
 
     summary              what it answers
-    column               name | unit | meaning; names whose meaning columns.csv has; as REPORT: those of another one
+    column               name | unit | meaning; names whose meaning columns.csv has, or the view `probe`; as REPORT:
+                         those of another one
     needs                phases that must be stored together; of several lines one is enough
     modes                phases of which one is looked at: the one asked for, else what is stored
     scope                question (where nothing is said), devices (each by itself), workloads, blend, whole, sweeps
@@ -39,7 +40,7 @@ from typing import Any, Literal, get_args
 from queries.asking.limit_sql import with_limits
 from queries.asking.macros import without_comments
 from store.light_dataclass import dataclass
-from store.schema import filled
+from store.schema import VIEW_COLUMNS, filled
 
 Verdict = Literal["deployments", "goodputs", "separation", "changes", "none"]
 ScopeKind = Literal["question", "devices", "workloads", "blend", "whole", "sweeps", "probes"]
@@ -192,8 +193,9 @@ def _columns(name: str, unit: str = "", meaning: str = "") -> Iterable[HeaderCol
 
 @cache
 def _common() -> Mapping[str, HeaderColumn]:
+    stored = {one.name: HeaderColumn(name=one.name, unit=one.unit, meaning=one.meaning) for one in VIEW_COLUMNS}
     with (FOLDER / "columns.csv").open(encoding="utf-8", newline="") as file:
-        return {row["name"]: HeaderColumn(**row) for row in csv.DictReader(file)}
+        return stored | {row["name"]: HeaderColumn(**row) for row in csv.DictReader(file)}
 
 
 def _told(options: str, *said: str) -> Iterable[Told]:

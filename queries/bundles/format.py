@@ -11,15 +11,7 @@ from dataclasses import MISSING, dataclass, fields
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from store.records import (
-    CalibrationRecord,
-    DeviceRecord,
-    ModelRecord,
-    OperatorSetRecord,
-    PrecisionRecord,
-    PriceRecord,
-    WorkloadRecord,
-)
+from store import records
 from store.schema import FLAG, TABLES, PlanRecord
 from store.texts import checked_text
 
@@ -29,16 +21,16 @@ LOADS = "load_blocks.jsonl"
 # Statements of `--show-sql` read the Parquet of loads; imports do not.
 LOAD_FILES = ("load", "arrival", "load_cell", "load_token", "load_margin", "load_span", "load_uneven", "load_request")
 OF_SUBJECT: dict[str, type[Any]] = {
-    "model": ModelRecord,
-    "precision": PrecisionRecord,
+    "model": records.ModelRecord,
+    "precision": records.PrecisionRecord,
     "plan": PlanRecord,
-    "workload": WorkloadRecord,
+    "workload": records.WorkloadRecord,
 }
-DIMENSIONS: dict[str, type[Any]] = {**OF_SUBJECT, "device": DeviceRecord}
+DIMENSIONS: dict[str, type[Any]] = {**OF_SUBJECT, "device": records.DeviceRecord}
 WHOLE_TABLES: dict[str, type[Any]] = {  # rows that stand for themselves, as their records
-    "operator_set": OperatorSetRecord,
-    "calibration": CalibrationRecord,
-    "price": PriceRecord,
+    "operator_set": records.OperatorSetRecord,
+    "calibration": records.CalibrationRecord,
+    "price": records.PriceRecord,
 }
 FLAGS = {f"subject_{column.name}" for column in TABLES["subject"].columns if column.type is FLAG}
 Row = dict[str, Any]  # a line of a bundle, by the names of records

@@ -15,26 +15,10 @@ import numpy as np
 
 from queries.bundles.format import FORMAT, file_names, record_of
 from queries.bundles.load_lines import BundledLoads, loads_of_line
+from store import records
 from store.errors import InputError
 from store.placing import whole_digest
 from store.reading import duckdb, in_memory
-from store.records import (
-    CalibrationRecord,
-    DeviceRecord,
-    MeasurementRecord,
-    ModelRecord,
-    OperatorSetRecord,
-    PrecisionRecord,
-    PriceRecord,
-    RunRecord,
-    ScenarioRecord,
-    SideRecord,
-    SubjectRecord,
-    SweepRecord,
-    ValidationRecord,
-    WorkloadBinRecord,
-    WorkloadRecord,
-)
 from store.schema import MEASURES, PROBE_COLUMNS, PlanRecord
 from store.sealing import fetched_arrays
 
@@ -49,7 +33,7 @@ _Record = TypeVar("_Record")
 class BundledSweep:
     """How it ended, and what it asked for: scenario key, first and last batch size."""
 
-    record: SweepRecord
+    record: records.SweepRecord
     status: str
     finished_at: datetime | None
     intervals: tuple[tuple[str, int, int], ...]
@@ -113,23 +97,23 @@ class Bundle:
     def sweeps(self) -> Iterator[BundledSweep]:
         return self._records("sweeps", _sweep)
 
-    def scenarios(self) -> dict[str, ScenarioRecord]:
+    def scenarios(self) -> dict[str, records.ScenarioRecord]:
         return {record.key: record for record in self._records("scenarios", scenario_of)}
 
-    def operators(self) -> list[OperatorSetRecord]:
-        return list(self._records("operator_set", lambda item: record_of(OperatorSetRecord, item)))
+    def operators(self) -> list[records.OperatorSetRecord]:
+        return list(self._records("operator_set", lambda item: record_of(records.OperatorSetRecord, item)))
 
-    def calibrations(self) -> list[CalibrationRecord]:
+    def calibrations(self) -> list[records.CalibrationRecord]:
         return list(self._records("calibration", _calibration))
 
-    def prices(self) -> list[PriceRecord]:
-        return list(self._records("price", lambda item: record_of(PriceRecord, item)))
+    def prices(self) -> list[records.PriceRecord]:
+        return list(self._records("price", lambda item: record_of(records.PriceRecord, item)))
 
-    def measurements(self) -> list[MeasurementRecord]:
+    def measurements(self) -> list[records.MeasurementRecord]:
         return list(self._records("measurement", _measurement))
 
-    def validations(self) -> list[ValidationRecord]:
-        return list(self._records("validation", lambda item: record_of(ValidationRecord, item)))
+    def validations(self) -> list[records.ValidationRecord]:
+        return list(self._records("validation", lambda item: record_of(records.ValidationRecord, item)))
 
     def names(self) -> list[tuple[str, str, str]]:
         return list(self._records("name", lambda item: (str(item["kind"]), str(item["name"]), str(item["key"]))))
@@ -220,23 +204,27 @@ class Bundle:
             yield item
 
 
-def _calibration(item: dict[str, Any]) -> CalibrationRecord:
+def _calibration(item: dict[str, Any]) -> records.CalibrationRecord:
     kernels = item["kernels"]
-    return record_of(CalibrationRecord, {**item, "kernels": None if kernels is None else base64.b64decode(kernels)})
+    return record_of(
+        records.CalibrationRecord, {**item, "kernels": None if kernels is None else base64.b64decode(kernels)}
+    )
 
 
-def _measurement(item: dict[str, Any]) -> MeasurementRecord:
+def _measurement(item: dict[str, Any]) -> records.MeasurementRecord:
     sides = {
-        side: record_of(SideRecord, {name: item.pop(f"{side}_{name}") for name in SideRecord.__slots__})
+        side: record_of(records.SideRecord, {name: item.pop(f"{side}_{name}") for name in records.SideRecord.__slots__})
         for side in ("prefill", "decode")
     }
-    run = record_of(RunRecord, {name: item.pop(name, None) for name in RunRecord.__slots__})
+    run = record_of(records.RunRecord, {name: item.pop(name, None) for name in records.RunRecord.__slots__})
     measured = item.pop("measured_at")
     metrics, definitions = json.loads(item["metrics"]), json.loads(item["definitions"])
     if not all(isinstance(value, int | float) for value in metrics.values()):
         raise ValueError("a metric is no number")
     made = {**item, **sides, "run": run, "metrics": metrics, "definitions": definitions}
-    return record_of(MeasurementRecord, {**made, "measured_at": None if measured is None else _moment(measured)})
+    return record_of(
+        records.MeasurementRecord, {**made, "measured_at": None if measured is None else _moment(measured)}
+    )
 
 
 def _sweep(item: Mapping[str, Any]) -> BundledSweep:
@@ -247,25 +235,27 @@ def _sweep(item: Mapping[str, Any]) -> BundledSweep:
     if any(not (first == last == 0 or 1 <= first <= last) for _, first, last in intervals):  # 0 marks a failure
         raise ValueError("a sweep asked for batch sizes that are none")
     return BundledSweep(
-        record=record_of(SweepRecord, {**record, "started_at": started, "kind": kind}),
+        record=record_of(records.SweepRecord, {**record, "started_at": started, "kind": kind}),
         status=str(item["status"]),
         finished_at=None if finished is None else _moment(finished),
         intervals=intervals,
     )
 
 
-def scenario_of(item: Mapping[str, Any]) -> ScenarioRecord:
+def scenario_of(item: Mapping[str, Any]) -> records.ScenarioRecord:
     subject = dict(item["subject"])
     workload = dict(subject["workload"])
-    bins = tuple(record_of(WorkloadBinRecord, bin_) for bin_ in workload.pop("bins"))
+    bins = tuple(record_of(records.WorkloadBinRecord, bin_) for bin_ in workload.pop("bins"))
     subject |= {
-        "model": record_of(ModelRecord, subject["model"]),
-        "precision": record_of(PrecisionRecord, subject["precision"]),
+        "model": record_of(records.ModelRecord, subject["model"]),
+        "precision": record_of(records.PrecisionRecord, subject["precision"]),
         "plan": record_of(PlanRecord, subject["plan"]),
-        "workload": record_of(WorkloadRecord, {**workload, "bins": bins}),
+        "workload": record_of(records.WorkloadRecord, {**workload, "bins": bins}),
     }
-    device = record_of(DeviceRecord, item["device"])
-    return record_of(ScenarioRecord, {**item, "device": device, "subject": record_of(SubjectRecord, subject)})
+    device = record_of(records.DeviceRecord, item["device"])
+    return record_of(
+        records.ScenarioRecord, {**item, "device": device, "subject": record_of(records.SubjectRecord, subject)}
+    )
 
 
 def _moment(text: str) -> datetime:

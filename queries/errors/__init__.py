@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.errors.basis import BASIS, SEEN_PAIRS, kernels_lack
     from queries.errors.expected import LEAST_POINTS, METRICS, PAIRED, ExpectedError
     from queries.errors.spreads import (
         ANY,
         ASKED,
+        BASIS,
         CARRIED_STEPS,
         DEVICES,
         ENGINE,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         OWN,
         POINTS,
         QUANTILE_DIGITS,
+        SEEN_PAIRS,
         SERVER_POINTS,
         SPREADS,
         SUMMARY,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Stated,
         family_of,
         figures_of,
+        kernels_lack,
         student,
     )
 

@@ -9,22 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from queries.errors.basis import DATA_SHEET, FITTED_BASIS, MEASURED, device_basis, seldom_measured
 from queries.errors.spreads import (
     ANY,
     ASKED,
     CARRIED_STEPS,
+    DATA_SHEET,
     ENGINE,
+    FITTED_BASIS,
+    MEASURED,
     OTHERS,
     OWN,
     TUNED,
     UNKNOWN_STEPS,
     ErrorFigures,
     Key,
+    device_basis,
     devices,
     figures_of,
     parts_of,
     region,
+    seldom_measured,
     shipped_spreads,
 )
 from store.light_dataclass import dataclass

@@ -39,7 +39,10 @@ LOADED = frozenset(
 )  # what the tables are made of
 _COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _FEW_REQUESTS = 1_000
-_CELLS = "SELECT * FROM load_cell WHERE load_id IN (SELECT load_id FROM played)"
+_CELLS = """
+    SELECT *, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
+    FROM load_cell WHERE load_id IN (SELECT load_id FROM played)
+"""
 _FEWEST = "SELECT min(arrival_requests) FROM ladder WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _TRACED = "SELECT count(*) FROM ladder WHERE process = 'trace'"
 _STREAMS = """

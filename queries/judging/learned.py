@@ -10,8 +10,8 @@ from math import exp, log
 from typing import TYPE_CHECKING
 
 from queries.asking.limits import Limits, predicted_limits
-from queries.errors.basis import BASIS
-from queries.errors.basis import MEASURED as MEASURED_NEAR
+from queries.errors.spreads import BASIS
+from queries.errors.spreads import MEASURED as MEASURED_NEAR
 from queries.judging.confidence import EVEN, HELD, SURE, Predicted
 from queries.judging.subjects import KEY_LENGTH
 from queries.learning.own_points import MOST_RUNS

@@ -11,52 +11,10 @@ scales AS (
         CASE WHEN axis = 'ttft' THEN 1 ELSE scale END AS of_tpot
     FROM range(-12, 13), (VALUES ('both'), ('ttft'), ('tpot')) AS axes (axis)
 ),
-loads AS MATERIALIZED (
-    SELECT side, copies, place, load_id, arrivals_per_s, counted_requests, outside_ms + beside_ms AS beside_steps_ms,
-        step_factor
-    FROM played JOIN deployed USING (ladder)
-),
-limited AS (
-    SELECT
-        loads.*, axis, scale, bin_place(of_tpot * getvariable('tpot_limit_ms') / step_factor) AS tpot_place,
-        CASE
-            WHEN side = 'decode' THEN 1e9
-            ELSE bin_place((of_ttft * getvariable('ttft_limit_ms') - beside_steps_ms) / step_factor)
-        END AS ttft_place
-    FROM loads, scales
-),
-placed AS (
-    SELECT
-        limited.* REPLACE (
-            even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
-        )
-    FROM limited
-    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
-        AND x_part.load_id = limited.load_id
-    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
-        AND y_part.load_id = limited.load_id
-),
-counted AS (
-    SELECT
-        load_id, axis, scale, sum(requests * bin_share(ttft_place, ttft_bin)) AS of_ttft,
-        sum(requests * bin_share(tpot_place, tpot_bin)) AS of_tpot,
-        sum(requests * exact_share(bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin))) AS of_both
-    FROM placed
-    JOIN (
-        SELECT load_id, ttft_bin, tpot_bin, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests FROM cell
-    ) AS cells USING (load_id)
-    GROUP BY load_id, axis, scale
-),
-shares AS (
-    SELECT
-        side, copies, axis, scale, place, arrivals_per_s,
-        coalesce(CASE WHEN getvariable('marginal') THEN least(of_ttft, of_tpot) ELSE of_both END, 0) / counted_requests AS share
-    FROM placed
-    LEFT JOIN counted USING (load_id, axis, scale)
-),
 neighbours AS (
     SELECT *, lag(arrivals_per_s) OVER rates AS before_rate, lag(share) OVER rates AS before_share
-    FROM shares
+    FROM scaled_shares((SELECT list(ladder) FROM deployed), (SELECT list(scales) FROM scales))
+    JOIN deployed USING (ladder)
     WINDOW rates AS (PARTITION BY side, axis, scale ORDER BY place)
 ),
 carried AS (

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from queries.asking.limit_sql import with_limits
 from queries.asking.limits import predicted_limits
 from queries.asking.question import Answer, Question
-from queries.errors.basis import BASIS, DATA_SHEET, MEASURED, basis_of
 from queries.errors.expected import Stored, Subject, expected_errors, in_pairs
+from queries.errors.spreads import BASIS, DATA_SHEET, MEASURED, basis_of
 from queries.judging.confidence import HELD, Factors, Predicted, factors_of, is_measured, number_or_none, with_holds
 from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.learned import MEASURED as OWN

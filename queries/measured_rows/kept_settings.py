@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from queries.measured_rows.relation import MADE_BY, ROWS, Read, show_rows
 from queries.measured_rows.servers import NamedServer
 from queries.vocabulary import files_for
+from store import reading
 from store.location import StoreLocation
 from store.sealing import put_document, quoted, snapshot_directories
 
@@ -88,9 +89,7 @@ class KeptSettings:
 
     @staticmethod
     def _duckdb_error() -> type[Exception]:
-        from store.reading import duckdb
-
-        return duckdb.Error
+        return reading.duckdb.Error
 
 
 def _version(path: Path) -> list[int]:

@@ -17,15 +17,7 @@ from queries.learning.own_points import NEAR_LENGTHS
 from queries.measured_rows.asked import BOTH, MEASURED
 from queries.measured_rows.servers import UNSTATED, NamedServer, ServerNamer, StatedServer
 from queries.narrow.scope_tables import STORED
-from store.schema import (
-    MEASURED_COLUMNS,
-    OF_SHARES,
-    STORED_PROBE,
-    VIEW_COLUMNS,
-    label_sql,
-    measured_select,
-    probe_select,
-)
+from store import schema
 from store.sealing import put_temporary
 
 if TYPE_CHECKING:
@@ -118,7 +110,7 @@ _SPREADS = ("ttft_spread", "tpot_spread", "output_spread")
 _BESIDE = ("engine_version", "request_rate", "prefill_instances", "prefill_tp", "decode_instances", "last_imported_at",
            "runs", *_SPREADS)  # fmt: skip
 _OF_LADDERS = {"plan", "subject", "scenario"}  # which rows of one ladder share
-_TAKEN = (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
+_TAKEN = (*sorted(schema.MEASURED_COLUMNS - _OF_LADDERS), *_BESIDE)
 ROWS = "measured_row"
 _MADE = "measured_made"  # the table that these are of, unless they were kept
 MADE_BASE = f"""
@@ -157,9 +149,9 @@ _LENGTH_COLUMNS = [("side", "INTEGER"), ("lengths", "BIGINT"), ("length", "BIGIN
 _OF_NAMES = tuple(name for name, _ in _SERVER_COLUMNS[3:])
 _KEPT = ", ".join(
     f"measured_server.{name}" if name in _OF_NAMES else f"measured_base.{name}"
-    for name in (*sorted(MEASURED_COLUMNS - _OF_LADDERS), *_NAMED, *_BESIDE)
+    for name in (*sorted(schema.MEASURED_COLUMNS - _OF_LADDERS), *_NAMED, *_BESIDE)
 )
-_UNSHARED = ", ".join(f"{one.default} AS {one.name}" for one in OF_SHARES)  # what no source states of a plan
+_UNSHARED = ", ".join(f"{one.default} AS {one.name}" for one in schema.OF_SHARES)  # what no source states of a plan
 _SUBJECT = (*_OF_NAMES, "num_devices", "prefill_instances", "prefill_tp", "decode_instances", "phase", "length")
 _LADDER = "side, named, num_devices, length, at_rate, turn"
 # Settings of a ladder that have as many requests in flight are ladders of their own: a row is found by its batch size.
@@ -190,7 +182,7 @@ _LADDER_NAMES = f"""
         JOIN measured_server ON measured_server.side = firsts.side AND measured_server.server = firsts.server
     )
     SELECT
-        scenario_id, side, named, length, coalesce({label_sql()}, '{UNSTATED}') AS plan,
+        scenario_id, side, named, length, coalesce({schema.label_sql()}, '{UNSTATED}') AS plan,
         md5(CAST(row({", ".join(_SUBJECT)}) AS VARCHAR)) AS subject,
         md5(CAST(row({_LADDER}) AS VARCHAR)) AS scenario
     FROM told
@@ -212,9 +204,9 @@ _LADDERS = """
 """
 _LEFT_OUT = "SELECT count(*) FROM measured_base WHERE coalesce(batch_size, 0) <= 0 OR phase IS NULL"
 MADE_BY = SEEN + MADE_BASE + _NUMBERED + _LADDER_NAMES + _ROWS
-_COLUMNS = ", ".join(one.name for one in VIEW_COLUMNS)
-_SOURCES = {STORED: f"({probe_select(f'raw.{STORED_PROBE}')})"}
-_SELECTED = measured_select((*_NAMED, "scenario_id"))
+_COLUMNS = ", ".join(one.name for one in schema.VIEW_COLUMNS)
+_SOURCES = {STORED: f"({schema.probe_select(f'raw.{schema.STORED_PROBE}')})"}
+_SELECTED = schema.measured_select((*_NAMED, "scenario_id"))
 
 
 class Ladder(NamedTuple):

@@ -5,20 +5,22 @@ perhaps from a narrow table. Engines' relations are empty without engines."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.asking.macros import SCOPED, read_sql, scoped_view
 from queries.asking.options import Definitions
-from queries.asking.variables import settings, with_values
+from queries.asking.variables import literal, settings, with_values
 from queries.connect import PROBE_ROWS
 from queries.narrow.inlining import Look, written_out
 from queries.narrow.kept_rows import KeptRows, Moment, Rows
-from queries.narrow.told import only_told, reads_probes
 from queries.thinned import CAN_WIN, COUNT_THINNED, THINNED, suffices
 from store.light_dataclass import NamedTuple, dataclass
+from store.schema import VIEW_COLUMNS, probe_select, shown_columns, words_of
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from queries.scoping.scope import ScopeRow
 
 STORED = "main.probe"
+_READS_PROBES = re.compile(r"\b(?:FROM|JOIN) probe\b")
 PROBE = frozenset({"probe"})  # the view of that name
 _PART_BYTES = 33  # a probe, in a part
 MOST_AT_ONCE = 200_000  # probes that are kept before anybody asks again: a fifth of a second where they lie together
@@ -267,3 +270,35 @@ class ScopeTables:
 
     def _now(self) -> Moment:
         return Moment(loaded=self._connection.loaded, scope=self._scopes)
+
+
+@lru_cache(maxsize=512)  # of the same texts at every question
+def only_told(written: str, told: frozenset[str], stored_rows: str | None) -> str:
+    """A statement without calls, with the columns that a table shows: all that is made for others is left out.
+
+    DuckDB plans every column of a relation that is named, read or not, which took a third of a small answer. Whatever
+    is read of a relation is named somewhere, or comes by a star: words that stand nowhere are columns that nobody asks
+    for. `stored` rows are then read from parts, instead of by the view `probe`."""
+    text = _without_others(written.rstrip().rstrip(";"), told)
+    words = words_of(text) | told
+    known = words_of(text).union(one.name for one in VIEW_COLUMNS)
+    asked = f"SELECT COLUMNS(lambda name: list_contains({literal(sorted(told & known))}, name)) FROM ({text})"  # noqa: S608
+    if stored_rows is None:
+        return asked
+    return f"WITH probe AS NOT MATERIALIZED ({probe_select(stored_rows, words)}) {asked}"
+
+
+def reads_probes(sql: str) -> bool:
+    return _READS_PROBES.search(sql) is not None
+
+
+def _without_others(text: str, told: Collection[str]) -> str:
+    """Lists of all shown columns become lists of those that are told or named elsewhere."""
+    lists = {", ".join(columns.values()): columns for columns in shown_columns().values()}
+    rest = text
+    for whole in lists:
+        rest = rest.replace(whole, "")
+    wanted = words_of(rest).union(told)
+    for whole, columns in lists.items():
+        text = text.replace(whole, ", ".join(sql for name, sql in columns.items() if name in wanted))
+    return text

@@ -21,11 +21,4 @@ WHERE FALSE;
 CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
 SELECT unnest(NULL::STRUCT(question_group INTEGER, devices BIGINT)) WHERE FALSE;
 CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
-SELECT unnest(NULL::STRUCT(
-    question_group INTEGER, devices BIGINT, system_requests_per_s DOUBLE, prefill_instances BIGINT, decode_instances BIGINT, ttft_ms DOUBLE,
-    tpot_ms DOUBLE, e2e_ms DOUBLE, answer_tokens DOUBLE, prompt_tokens DOUBLE, prefix_cache_hit_rate DOUBLE,
-    memory_free_bytes BIGINT, wait_ms DOUBLE, transfer_ms DOUBLE, slot_wait_ms DOUBLE, prefill_utilisation DOUBLE,
-    decode_utilisation DOUBLE, prefill_probe VARCHAR, prefill_device VARCHAR, prefill_plan VARCHAR, decode_probe VARCHAR,
-    decode_device VARCHAR, decode_plan VARCHAR, users DOUBLE, prefill_scenario VARCHAR, decode_scenario VARCHAR
-))
-WHERE FALSE;
+SELECT unnest(NULL::STRUCT(question_group INTEGER, e2e_ms DOUBLE, prefill_wait_ms DOUBLE, slot_wait_ms DOUBLE, users DOUBLE)) WHERE FALSE;

@@ -19,15 +19,13 @@ paired AS (
         PARTITION BY question_group, decode_device ORDER BY requests_per_s_per_device DESC, prefill_rank, decode_rank
     ) = 1
 )
+SELECT * FROM single
+UNION ALL BY NAME
 SELECT
-    *, NULL::VARCHAR AS prefill_probe, NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation
-FROM single
-UNION ALL
-SELECT
-    question_group, decode_device, decode_scenario, decode_probe,
-    concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan),
-    decode_batch_size, devices_used, system_requests_per_s * answer_tokens, ttft_ms, tpot_ms, prefill_probe,
-    prefill_utilisation, decode_utilisation
+    question_group, decode_device AS device, decode_scenario AS scenario, decode_probe AS probe,
+    concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan) AS plan,
+    decode_batch_size AS batch_size, devices_used AS num_devices, system_requests_per_s * answer_tokens AS rate, ttft_ms,
+    tpot_ms, prefill_probe, prefill_utilisation, decode_utilisation
 FROM paired;
 
 -- `pace` is tokens/s of a user, `yield` generated tokens/s over every device that serves them.
@@ -35,9 +33,7 @@ CREATE OR REPLACE TEMP MACRO frontier_points() AS TABLE
 WITH whole AS (
     SELECT
         question_group, 'aggregated' AS mode, tokens_per_s_per_user AS pace, rate / num_devices AS yield,
-        num_devices, ttft_ms, tpot_exclusive_ms, concurrency, probe AS point, device, plan, NULL::VARCHAR AS other_point,
-        NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan, NULL::DOUBLE AS pd_ratio,
-        NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances
+        num_devices, ttft_ms, tpot_exclusive_ms, concurrency, probe AS point, device, plan
     FROM admitted('aggregated')
 ),
 -- Under formulas the prefill plan with the most requests/s a device is the best partner of every decode row.
@@ -51,10 +47,10 @@ partner AS (
 ),
 split AS (
     SELECT
-        d.question_group, 'pd', d.tokens_per_s_per_user,
-        d.output_length / (partner.num_devices / partner.qps + d.num_devices / d.qps), NULL::BIGINT, partner.ttft_ms,
-        d.tpot_exclusive_ms, d.concurrency, d.probe, d.device, d.plan, partner.probe, partner.device, partner.plan,
-        d.qps / partner.qps, NULL::BIGINT, NULL::BIGINT
+        d.question_group, 'pd' AS mode, d.tokens_per_s_per_user AS pace,
+        d.output_length / (partner.num_devices / partner.qps + d.num_devices / d.qps) AS yield, partner.ttft_ms,
+        d.tpot_exclusive_ms, d.concurrency, d.probe AS point, d.device, d.plan, partner.probe AS other_point,
+        partner.device AS prefill_device, partner.plan AS prefill_plan, d.qps / partner.qps AS pd_ratio
     FROM admitted('decode') AS d
     JOIN partner ON partner.question_group = d.question_group AND frontier_of(partner.device) = frontier_of(d.device)
     WHERE NOT by_engine
@@ -62,13 +58,13 @@ split AS (
 -- Under an engine each decode row fixes a rate, and the best partner is the one whose waits it leaves within the limits.
 served AS (
     SELECT
-        question_group, 'pd', 1000.0 / tpot_exclusive_ms, output_tokens_per_s_per_device, NULL::BIGINT, ttft_ms,
-        tpot_exclusive_ms, decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device,
-        prefill_plan, pd_ratio, prefill_instances, decode_instances
+        question_group, 'pd' AS mode, 1000.0 / tpot_exclusive_ms AS pace, output_tokens_per_s_per_device AS yield, ttft_ms,
+        tpot_exclusive_ms, decode_concurrency AS concurrency, decode_probe AS point, decode_device AS device,
+        decode_plan AS plan, prefill_probe AS other_point, prefill_device, prefill_plan, pd_ratio, prefill_instances, decode_instances
     FROM engine_frontier()
 )
 SELECT * FROM whole
-UNION ALL
+UNION ALL BY NAME
 SELECT * FROM split
-UNION ALL
+UNION ALL BY NAME
 SELECT * FROM served;

@@ -17,6 +17,7 @@ from queries.connect import StoreConnection
 from queries.judging.ladders import KEPT_REQUESTS
 from queries.proofs.document import LookedAt
 from queries.session import Pinned
+from store import sealing
 from store.digests import DigestedRows, rows_digest
 from store.errors import StoreError
 from store.loads import kept_digest
@@ -24,18 +25,6 @@ from store.location import StoreLocation
 from store.placing import whole_digest
 from store.reading import in_memory, read_transaction, stored_loads
 from store.schema import MEASURES
-from store.sealing import (
-    blocks_of,
-    blocks_within,
-    changed_blocks,
-    damaged_snapshot,
-    fetched_arrays,
-    list_parts,
-    load_snapshot,
-    parts_with,
-    ranges_of,
-    unsealed_select,
-)
 
 if TYPE_CHECKING:
     import duckdb
@@ -93,9 +82,11 @@ def _joined(of_probes: str, of_loads: Sequence[str]) -> str:
 
 
 def _require_committed(location: StoreLocation, connection: duckdb.DuckDBPyConnection) -> None:
-    blocks = ranges_of(int(row[0]) for row in connection.execute("SELECT block_id FROM raw.unsealed_block").fetchall())
+    blocks = sealing.ranges_of(
+        int(row[0]) for row in connection.execute("SELECT block_id FROM raw.unsealed_block").fetchall()
+    )
     with read_transaction(location) as transaction:
-        changed = changed_blocks(connection, transaction, f"({unsealed_select('raw')})", blocks)
+        changed = sealing.changed_blocks(connection, transaction, f"({sealing.unsealed_select('raw')})", blocks)
     if changed:
         raise StoreError(
             f"The numbers of block {changed[0].block_id} of {location.display}, of scenario"
@@ -108,12 +99,12 @@ def require_whole_snapshots(location: StoreLocation, pinned: Pinned) -> None:
     """Refuses answers that a wrong snapshot may have given."""
     keys = {key for key, *_ in pinned}
     with in_memory() as connection, read_transaction(location) as transaction:
-        blocks = blocks_within(transaction, blocks_of(transaction, keys))
-        listed = parts_with(list_parts(location, transaction.store_id), blocks)
-        read = load_snapshot(connection, transaction, location, transaction.store_id, listed=listed).parts
+        blocks = sealing.blocks_within(transaction, sealing.blocks_of(transaction, keys))
+        listed = sealing.parts_with(sealing.list_parts(location, transaction.store_id), blocks)
+        read = sealing.load_snapshot(connection, transaction, location, transaction.store_id, listed=listed).parts
     for part in read:
         if whole_digest(part.path) != part.sha256:
-            raise damaged_snapshot(location, part.path)
+            raise sealing.damaged_snapshot(location, part.path)
 
 
 def _digests(location: StoreLocation, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
@@ -121,12 +112,12 @@ def _digests(location: StoreLocation, wanted: Sequence[tuple[str, int, int]]) ->
     with StoreConnection(location, unsealed={key for key, _, _ in wanted}) as connection:
         connection.provide({"stored_probe", "composition"})
         _require_committed(location, connection.duckdb)
-        rows = fetched_arrays(
+        rows = sealing.fetched_arrays(
             connection.duckdb.execute(
                 f"SELECT scenario, scenario_id, batch_size, {names} FROM raw.stored_probe ORDER BY scenario, batch_size"  # noqa: S608
             )
         )
-        composed = fetched_arrays(
+        composed = sealing.fetched_arrays(
             connection.duckdb.execute(
                 "SELECT scenario_id, batch_size, bin_index, samples FROM raw.composition WHERE scenario_id IN"
                 " (SELECT scenario_id FROM raw.stored_probe) ORDER BY scenario_id"

@@ -10,19 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.connect import StoreConnection
+from queries.publishing import targets
 from queries.publishing.duckdb_targets import DuckdbTarget, ParquetTarget
 from queries.publishing.row_targets import PostgresqlTarget, SqliteTarget
-from queries.publishing.targets import (
-    BLOCK_COLUMNS,
-    BLOCKS,
-    DICTIONARY,
-    DICTIONARY_COLUMNS,
-    PROBES,
-    Blocks,
-    Target,
-    dictionary_rows,
-    published_relations,
-)
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import read_store_id
@@ -33,7 +23,7 @@ if TYPE_CHECKING:
 
 _VIEWS = ("probe", "scenario", "sweep", "model", "device", "price", "measurement", "validation", "sweep_interval")
 # Rows of a block never change; voiding hides some or all of them, which moves these figures.
-_STORED_BLOCKS = BLOCKS.format(probes="probe")
+_STORED_BLOCKS = targets.BLOCKS.format(probes="probe")
 _PROBES = "SELECT shown.* FROM ({select}) AS shown SEMI JOIN changed USING (scenario_id, block_id)"
 _KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet, FOLDER.site or postgresql://user@host/database"
 
@@ -63,8 +53,8 @@ def publish(location: StoreLocation, target: str) -> Publication:
             )
         layout = _layout()
         if found is None or found.layout != layout:
-            written.begin_anew(published_relations()[0])
-            known: Blocks = {}
+            written.begin_anew(targets.published_relations()[0])
+            known: targets.Blocks = {}
         else:
             known = written.blocks()
         return _refreshed(connection.duckdb, written, known, _Stamp(store_id=store_id, layout=layout))
@@ -76,22 +66,24 @@ class _Stamp:
     layout: str
 
 
-def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks, stamp: _Stamp) -> Publication:
-    stored: Blocks = {(row[0], row[1]): tuple(row[2:]) for row in duckdb.execute(_STORED_BLOCKS).fetchall()}
+def _refreshed(
+    duckdb: duckdb.DuckDBPyConnection, target: targets.Target, known: targets.Blocks, stamp: _Stamp
+) -> Publication:
+    stored: targets.Blocks = {(row[0], row[1]): tuple(row[2:]) for row in duckdb.execute(_STORED_BLOCKS).fetchall()}
     gone = [place for place, figures in known.items() if stored.get(place) != figures]
     came = [place for place, figures in stored.items() if known.get(place) != figures]
-    probes = published_relations()[0]
+    probes = targets.published_relations()[0]
     target.remove(gone)
-    put_temporary(duckdb, "changed", BLOCK_COLUMNS, came)
+    put_temporary(duckdb, "changed", targets.BLOCK_COLUMNS, came)
     if came:
         target.append([(column.name, column.type) for column in probes.columns], _PROBES.format(select=probes.select))
-    for relation in published_relations()[1:]:
+    for relation in targets.published_relations()[1:]:
         target.replace(relation.name, [(column.name, column.type) for column in relation.columns], relation.select)
-    put_temporary(duckdb, "told", DICTIONARY_COLUMNS, dictionary_rows())
-    target.replace(DICTIONARY, DICTIONARY_COLUMNS, "SELECT * FROM told")
+    put_temporary(duckdb, "told", targets.DICTIONARY_COLUMNS, targets.dictionary_rows())
+    target.replace(targets.DICTIONARY, targets.DICTIONARY_COLUMNS, "SELECT * FROM told")
     total = sum(figures[0] for figures in stored.values())
     target.stamp(stamp.store_id, stamp.layout, datetime.now(UTC).isoformat(timespec="seconds"), total)
-    target.comment(published_relations())
+    target.comment(targets.published_relations())
     return Publication(
         target=target.display,
         probes=total,
@@ -102,11 +94,13 @@ def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks,
 
 def _layout() -> str:
     """Names and types of probes, so that other versions' tables are rewritten."""
-    text = ",".join(f"{PROBES}.{column.name} {column.type}" for column in published_relations()[0].columns)
+    text = ",".join(
+        f"{targets.PROBES}.{column.name} {column.type}" for column in targets.published_relations()[0].columns
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> targets.Target:
     if "://" in text:
         if not text.startswith(("postgresql://", "postgres://")):
             raise InputError(f"{text!r} is no place to publish to", hint=f"name {_KINDS}")

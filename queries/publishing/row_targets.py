@@ -1,10 +1,10 @@
-"""SQLite and PostgreSQL, row by row in one transaction."""
+"""Tables of databases in one transaction; SQLite and PostgreSQL row by row."""
 
 from __future__ import annotations
 
 import sqlite3
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import islice
@@ -12,20 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from queries.asking.variables import literal
-from queries.publishing.targets import (
-    BLOCKS,
-    PROBES,
-    STAMP,
-    STAMP_COLUMNS,
-    Block,
-    Blocks,
-    Published,
-    Target,
-    Typed,
-    commented,
-    not_ours,
-    quoted,
-)
+from queries.publishing import targets
 from store.errors import InputError
 from store.location import parse_url
 from store.whole_files import refuse_special
@@ -33,66 +20,101 @@ from store.whole_files import refuse_special
 if TYPE_CHECKING:
     import duckdb
 
-    from queries.publishing.targets import PublishedRelation
-
 _ROWS = 10_000
 _INDEX = "scenario_id, block_id"
 
 
-class _RowTarget(Target):
+class TableTarget(targets.Target):
+    """Tables of a database."""
+
     mark = "?"
-    types: ClassVar[Mapping[str, str]]
+    place = ""  # before the name of a table
+    types: ClassVar[Mapping[str, str]] = {}
     _duckdb: duckdb.DuckDBPyConnection
     _connection: Any  # of one driver or the other
 
     @abstractmethod
     def _tables(self) -> set[str]: ...
 
-    def published_of(self) -> Published | None:
+    def published_of(self) -> targets.Published | None:
         tables = self._tables()
         if not tables:
             return None
-        if STAMP not in tables:
-            raise not_ours(self.display)
-        row = self._connection.execute(f"SELECT store_id, layout FROM {STAMP}").fetchone()
-        return None if row is None else Published(store_id=row[0], layout=row[1])
+        if targets.STAMP not in tables:
+            raise targets.not_ours(self.display)
+        row = self._connection.execute(f"SELECT store_id, layout FROM {self.place}{targets.STAMP}").fetchone()
+        return None if row is None else targets.Published(store_id=str(row[0]), layout=str(row[1]))
 
-    def begin_anew(self, probes: PublishedRelation) -> None:
-        self._create(PROBES, [(column.name, column.type) for column in probes.columns])
-        self._connection.execute(f"CREATE INDEX ix_{PROBES}_block ON {PROBES} ({_INDEX})")
+    def begin_anew(self, probes: targets.PublishedRelation) -> None:
+        self._create(targets.PROBES, [(column.name, column.type) for column in probes.columns])
 
-    def blocks(self) -> Blocks:
-        rows = self._connection.execute(BLOCKS.format(probes=PROBES)).fetchall()
+    def blocks(self) -> targets.Blocks:
+        rows = self._connection.execute(targets.BLOCKS.format(probes=f"{self.place}{targets.PROBES}")).fetchall()
         return {(row[0], row[1]): tuple(map(int, row[2:])) for row in rows}
 
-    def remove(self, blocks: Sequence[Block]) -> None:
-        statement = f"DELETE FROM {PROBES} WHERE scenario_id = {self.mark} AND block_id = {self.mark}"
-        for block in blocks:
-            self._connection.execute(statement, block)
+    def append(self, columns: targets.Typed, select: str) -> None:
+        self._insert(targets.PROBES, columns, select)
 
-    def append(self, columns: Typed, select: str) -> None:
-        self._insert(PROBES, columns, select)
-
-    def replace(self, name: str, columns: Typed, select: str) -> None:
+    def replace(self, name: str, columns: targets.Typed, select: str) -> None:
         self._create(name, columns)
         self._insert(name, columns, select)
 
     def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
-        self._create(STAMP, STAMP_COLUMNS)
-        marks = ", ".join([self.mark] * len(STAMP_COLUMNS))
-        self._connection.execute(f"INSERT INTO {STAMP} VALUES ({marks})", (store_id, layout, moment, probes))
+        self._create(targets.STAMP, targets.STAMP_COLUMNS)
+        marks = ", ".join([self.mark] * len(targets.STAMP_COLUMNS))
+        self._connection.execute(
+            f"INSERT INTO {self.place}{targets.STAMP} VALUES ({marks})", (store_id, layout, moment, probes)
+        )
 
-    def _create(self, name: str, columns: Typed) -> None:
-        typed = ", ".join(f"{quoted(column)} {self.types.get(type_, type_)}" for column, type_ in columns)
-        self._connection.execute(f"DROP TABLE IF EXISTS {name}")
-        self._connection.execute(f"CREATE TABLE {name} ({typed})")
+    def comment(self, relations: Sequence[targets.PublishedRelation]) -> None:
+        for relation in relations:
+            table = f"{self.place}{relation.name}"
+            self._connection.execute(f"COMMENT ON TABLE {table} IS {literal(relation.meaning)}")
+            for column in relation.columns:
+                told = literal(targets.commented(column))
+                self._connection.execute(f"COMMENT ON COLUMN {table}.{targets.quoted(column.name)} IS {told}")
+
+    def _create(self, name: str, columns: targets.Typed) -> None:
+        typed = ", ".join(f"{targets.quoted(column)} {self.types.get(type_, type_)}" for column, type_ in columns)
+        self._connection.execute(f"DROP TABLE IF EXISTS {self.place}{name}")
+        self._connection.execute(f"CREATE TABLE {self.place}{name} ({typed})")
 
     @abstractmethod
-    def _insert(self, name: str, columns: Typed, select: str) -> None: ...
+    def _insert(self, name: str, columns: targets.Typed, select: str) -> None: ...
 
-    def _rows(self, columns: Typed, select: str) -> Iterator[tuple[Any, ...]]:
+
+@contextmanager
+def whole_or_not(connection: Any, close: Callable[[], object], path: Path, *, was_there: bool) -> Iterator[None]:  # noqa: ANN401
+    """A transaction that has begun. A file that it made is gone where it fails."""
+    kept = False
+    try:
+        yield
+        connection.execute("COMMIT")
+        kept = True
+    finally:
+        if not kept:
+            connection.execute("ROLLBACK")
+        close()
+        if not kept and not was_there:
+            path.unlink(missing_ok=True)
+
+
+class _RowTarget(TableTarget):
+    """Row by row."""
+
+    def begin_anew(self, probes: targets.PublishedRelation) -> None:
+        super().begin_anew(probes)
+        self._connection.execute(f"CREATE INDEX ix_{targets.PROBES}_block ON {targets.PROBES} ({_INDEX})")
+
+    def remove(self, blocks: Sequence[targets.Block]) -> None:
+        statement = f"DELETE FROM {targets.PROBES} WHERE scenario_id = {self.mark} AND block_id = {self.mark}"
+        for block in blocks:
+            self._connection.execute(statement, block)
+
+    def _rows(self, columns: targets.Typed, select: str) -> Iterator[tuple[Any, ...]]:
         told = ", ".join(
-            f"CAST({quoted(name)} AS VARCHAR)" if type_ == "TIMESTAMP" else quoted(name) for name, type_ in columns
+            f"CAST({targets.quoted(name)} AS VARCHAR)" if type_ == "TIMESTAMP" else targets.quoted(name)
+            for name, type_ in columns
         )
         cursor = self._duckdb.execute(f"SELECT {told} FROM ({select}) AS shown")
         while rows := cursor.fetchmany(_ROWS):
@@ -120,25 +142,16 @@ class SqliteTarget(_RowTarget):
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise InputError(f"{self._path}: {error}", hint="name a file that you may write") from error
-        kept = False
-        try:
+        with whole_or_not(self._connection, self._connection.close, self._path, was_there=was_there):
             yield
-            self._connection.execute("COMMIT")
-            kept = True
-        finally:
-            if not kept:
-                self._connection.execute("ROLLBACK")
-            self._connection.close()
-            if not kept and not was_there:
-                self._path.unlink(missing_ok=True)
 
     def _tables(self) -> set[str]:
         return {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
-    def comment(self, relations: Sequence[PublishedRelation]) -> None:
+    def comment(self, relations: Sequence[targets.PublishedRelation]) -> None:
         """The table `dictionary` has them."""
 
-    def _insert(self, name: str, columns: Typed, select: str) -> None:
+    def _insert(self, name: str, columns: targets.Typed, select: str) -> None:
         statement = f"INSERT INTO {name} VALUES ({', '.join('?' for _ in columns)})"
         rows = self._rows(columns, select)
         while some := list(islice(rows, _ROWS)):
@@ -177,14 +190,7 @@ class PostgresqlTarget(_RowTarget):
         found = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         return {row[0] for row in self._connection.execute(found).fetchall()}
 
-    def comment(self, relations: Sequence[PublishedRelation]) -> None:
-        for relation in relations:
-            self._connection.execute(f"COMMENT ON TABLE {relation.name} IS {literal(relation.meaning)}")
-            for column in relation.columns:
-                place = f"{relation.name}.{quoted(column.name)}"
-                self._connection.execute(f"COMMENT ON COLUMN {place} IS {literal(commented(column))}")
-
-    def _insert(self, name: str, columns: Typed, select: str) -> None:
+    def _insert(self, name: str, columns: targets.Typed, select: str) -> None:
         with self._connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
             for row in self._rows(columns, select):
                 copy.write_row(row)

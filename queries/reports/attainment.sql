@@ -3,9 +3,7 @@
 -- reads: loads | ladder
 -- layout: long
 -- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, e2e_attained if e2e_limit, tbt_attained if tbt_limit, load_status, load
--- column: question_group, device, plan
--- column: arrivals_per_s | requests/s | offered to one instance
--- column: load_share | ratio | arrivals_per_s over the instance's saturation
+-- column: question_group, device, plan, arrivals_per_s, load_share, process, load
 -- column: attained | ratio | share of requests within both limits, or within the limit that fewer meet
 -- column: half_width | ratio | half of the 95 % interval of the joint share, from five batches of requests
 -- column: ttft_attained | ratio | share within the limit of TTFT
@@ -14,9 +12,7 @@
 -- column: tbt_attained | ratio | share of times between tokens within their limit; 1 without one
 -- column: load_status | none | stable or saturated
 -- column: in_flight | requests | mean number in one instance
--- column: process
 -- column: settings_key | sha256 | content key of all of that but the rate
--- column: load | none | reference of the row
 SELECT
     question_group, ladder.device, ladder.plan, shares.arrivals_per_s, load_share, share AS attained, half_width,
     share_ttft AS ttft_attained, share_tpot AS tpot_attained, share_tbt AS tbt_attained,
@@ -33,77 +29,37 @@ ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- layout: long
 -- shows: device, plan, scale, ttft_limit_ms if ttft_limit, tpot_limit_ms if tpot_limit, tbt_limit_ms if tbt_limit, goodput, attained if rate, said, settings_key
--- column: question_group, device, plan
+-- column: question_group, device, plan, attainment, process, num_devices, scenario
 -- column: scale | ratio | of every limit over the one that was given: a quarter to four, four values an octave
 -- column: ttft_limit_ms | ms | so scaled; NULL: no limit
 -- column: tpot_limit_ms | ms | so scaled; NULL: no limit
 -- column: tbt_limit_ms | ms | so scaled; NULL: no limit
 -- column: goodput | requests/s | of one instance; NULL where the lowest rate simulated has too small a share
 -- column: attained | ratio | share of requests within the limits at the rate that is asked for, between the rates simulated on a line in the logit; NULL without one, and above the highest
--- column: attainment
 -- column: said | none | >= X: the highest rate simulated; below the lowest rate simulated
--- column: process, num_devices
 -- column: settings_key | sha256 | content key of what the loads have in common
--- column: scenario
-WITH loads AS MATERIALIZED (
-    SELECT
-        ladder, place, load_id, arrivals_per_s, counted_requests, phase, outside_ms + beside_ms AS beside_steps_ms,
-        step_factor
-    FROM played JOIN chosen USING (ladder)
-    WHERE phase = getvariable('wanted_phase')
+WITH scales AS MATERIALIZED (
+    SELECT power(2, range / 4) AS scale FROM range(-8, 9) WHERE getvariable('scale')
 ),
-scales AS MATERIALIZED (
-    SELECT * FROM limit_scales() WHERE getvariable('scale')
-),
-limited AS (
-    SELECT
-        loads.*, scale, bin_place(scale * getvariable('tpot_limit_ms') / step_factor) AS tpot_place,
-        CASE
-            WHEN phase = 'decode' THEN 1e9
-            ELSE bin_place((scale * getvariable('ttft_limit_ms') - beside_steps_ms) / step_factor)
-        END AS ttft_place
-    FROM loads, scales
-),
-placed AS MATERIALIZED (
-    SELECT
-        limited.* REPLACE (
-            even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
-        )
-    FROM limited
-    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
-        AND x_part.load_id = limited.load_id
-    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
-        AND y_part.load_id = limited.load_id
-),
-counted AS (
-    SELECT
-        ladder, place, scale,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(ttft_place, ttft_bin)) AS of_ttft,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * bin_share(tpot_place, tpot_bin)) AS of_tpot,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5)
-            * exact_share(bin_share(ttft_place, ttft_bin) * bin_share(tpot_place, tpot_bin))) AS of_both
-    FROM placed
-    JOIN cell USING (load_id)
-    GROUP BY ladder, place, scale
+wanted AS (
+    SELECT list(ladder) AS ladders FROM ladder JOIN chosen USING (ladder) WHERE phase = getvariable('wanted_phase')
 ),
 tokens AS (
     SELECT
         load_id, scale,
         sum(gaps * bin_share(exact_share(bin_place(scale * getvariable('tbt_limit_ms') / step_factor)), gap_bin)) / sum(gaps) AS of_tbt
-    FROM (SELECT DISTINCT load_id, step_factor FROM loads) AS of_scope
+    FROM (SELECT DISTINCT load_id, step_factor FROM played JOIN chosen USING (ladder)) AS of_scope
     JOIN raw.load_token USING (load_id)
     CROSS JOIN scales
     WHERE getvariable('tbt_limit_ms') IS NOT NULL
     GROUP BY load_id, scale
 ),
 shares AS (
-    SELECT
-        placed.ladder, placed.place, placed.scale, arrivals_per_s,
-        least(coalesce(of_tbt, 1), coalesce(CASE WHEN getvariable('marginal') THEN least(of_ttft, of_tpot) ELSE of_both END, 0)
-            / counted_requests) AS share
-    FROM placed
-    LEFT JOIN counted USING (ladder, place, scale)
-    LEFT JOIN tokens ON tokens.load_id = placed.load_id AND tokens.scale = placed.scale
+    SELECT ladder, place, scale, arrivals_per_s, least(coalesce(of_tbt, 1), share) AS share
+    FROM scaled_shares(
+        (SELECT ladders FROM wanted), (SELECT list({'axis': 'both', 'scale': scale, 'of_ttft': scale, 'of_tpot': scale}) FROM scales)
+    )
+    LEFT JOIN tokens USING (load_id, scale)
 ),
 neighbours AS (
     SELECT *, lag(arrivals_per_s) OVER rates AS before_rate, lag(share) OVER rates AS before_share

@@ -3,12 +3,9 @@
 -- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device if sized, instances if num_devices, system_output_tokens_per_s if num_devices, ttft_ms, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- refuses: mode | ask sweepdb query prefill, decode or pd-ratio
 -- reads: narrow, winners, measured
--- column: question_group, rank
+-- column: question_group, rank, ranked_by, output_tokens_per_s_per_device, instances, devices_used, system_output_tokens_per_s, requests_per_s
+-- column: tpot_ms, memory_free_bytes
 -- column: output_tokens_per_s | tokens/s | generated tokens of one instance, as throughput_rule counts them
--- column: ranked_by | none | the objective asked for; else system_output_tokens_per_s within a budget, output_tokens_per_s_per_device where the group holds instances of several sizes, output_tokens_per_s where it does not
--- column: output_tokens_per_s_per_device, instances
--- column: devices_used | devices | by the copies
--- column: system_output_tokens_per_s, requests_per_s, tpot_ms, memory_free_bytes
 SELECT instances.*
 FROM best_instances('aggregated') AS instances
 ORDER BY instances.question_group, instances.rank;
@@ -19,17 +16,12 @@ ORDER BY instances.question_group, instances.rank;
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- verdict: separation
 -- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p90_ms, tpot_p90_ms, said, num_devices, load
--- column: question_group
+-- column: question_group, device, plan, phase, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, instances, attainment
+-- column: num_devices, arrivals, scenario
 -- column: rank | none | 1 has the highest goodput a device, or of the budget; ties go to the content key
--- column: device, plan
--- column: phase | none | aggregated, prefill or decode
 -- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small, between neighbours on a line in the logit of the share; NULL where the lowest simulated has too small a share
--- column: goodput_low, goodput_high, goodput_slower, goodput_faster
 -- column: step_error | ratio | expected error of step times: median of the nearest measurements
--- column: goodput_per_device
--- column: instances | instances | copies that the device budget holds; NULL without one
 -- column: system_goodput | requests/s | of all copies
--- column: attainment
 -- column: binding_limit | none | limit that fewer requests meet at the first rate with too small a share: ttft, tpot, or tbt
 -- column: ttft_p50_ms | ms | median at the highest rate simulated that is not above goodput
 -- column: ttft_p90_ms | ms | 90th percentile there
@@ -38,12 +30,10 @@ ORDER BY instances.question_group, instances.rank;
 -- column: tpot_p90_ms | ms | 90th percentile there
 -- column: tpot_p99_ms | ms | 99th percentile there
 -- column: said | none | >= X: the highest rate simulated, goodput may be higher; saturated at the lowest rate, or below it: it is lower; not monotone: a higher rate meets the share again
--- column: num_devices, arrivals
 -- column: max_num_seqs | requests | most that a replica serves at once
 -- column: kv_admission | none | current or reserved
 -- column: dispatch | none | random or least
 -- column: load | none | load that the percentiles are of
--- column: scenario
 WITH ranked AS (
     SELECT
         *, row_number() OVER (
@@ -87,28 +77,21 @@ ORDER BY question_group, rank;
 -- summary: prefill and decode instances paired from loads of each side alone: counts with the highest rate at which the wanted share meets both limits
 -- reads: loads | best_of_sizes(getvariable('marginal'), getvariable('attainment'))
 -- shows: rank, prefill_plan, decode_plan, prefill_instances, decode_instances, devices_used, goodput, goodput_slower, goodput_faster, goodput_per_device, goodput_least, goodput_most, combined, kv_transfer_ms, colocated_plan, colocated_goodput, advantage, said, arrivals
--- column: question_group
+-- column: question_group, prefill_device, prefill_plan, decode_device, decode_plan, devices_used, goodput_faster, combined, attainment
+-- column: kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
 -- column: rank | none | 1 has the highest goodput within the device budget, without one the highest a device; ties go to the content keys
--- column: prefill_device | none | device of the prefill side
--- column: prefill_plan | none | label of its split
--- column: decode_device | none | device of the decode side
--- column: decode_plan | none | label of its split
 -- column: prefill_instances | instances | within the budget; up to 8 without one
 -- column: decode_instances | instances | as prefill_instances
--- column: devices_used | devices | by both sides
 -- column: goodput | requests/s | of all of them: the share that both sides make (`combined`) reaches the wanted one, from sides simulated with arrivals of their own
 -- column: goodput_slower | requests/s | if every step takes longer by the expected error of its side; NULL where nobody measured near
--- column: goodput_faster
 -- column: goodput_per_device | requests/s | goodput / devices_used
 -- column: goodput_least | requests/s | however the two times of a request depend on each other: both shares less 1
 -- column: goodput_most | requests/s | if the same requests meet both: the smaller share; also each limit by itself
--- column: combined
 -- column: kv_transfer_ms | ms | part of each TTFT: moving a prompt, and receiving the request on the decode side
 -- column: colocated_plan | none | best plan that does both, of the same group and stream; NULL where none was simulated
 -- column: colocated_goodput | requests/s | of its copies on as many devices
 -- column: advantage | ratio | goodput / colocated_goodput: above 1 separation pays
 -- column: said | none | separation pays, or does not; below the lowest rate simulated of a side; >= X: the highest, so that it may pay
--- column: attainment, kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
 -- column: prefill_settings | sha256 | content key of what its loads have in common
 -- column: decode_settings | sha256 | that of the decode side
 -- column: colocated_settings | sha256 | that of the plan that does both

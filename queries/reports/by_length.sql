@@ -6,24 +6,19 @@
 -- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
 -- refuses: all_pairs
 -- shows: workload, input_length_mean, output_length, device, plan, batch_size, output_tokens_per_s_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, requests_per_s_per_device_bound, pair_changes
+-- column: workload, workload_key, input_length, output_length, prefill_device, decode_device, pd_ratio, prefill_probe, decode_probe
 -- column: question_group | none | group of model, precision and convention, over every workload of the scope
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
--- column: workload, workload_key
--- column: input_length | tokens | NULL for a length distribution
 -- column: input_length_mean | tokens | mean prompt; what lines are ordered by
--- column: output_length | tokens | generated tokens, mean for a distribution
 -- column: device | none | of the best aggregated plan; NULL where no aggregated row satisfies the limits
 -- column: plan | none | the aggregated plan with the most generated tokens/s/device; ties as in best
 -- column: batch_size | requests | its best batch size by tokens/s
 -- column: output_tokens_per_s_per_device | tokens/s | generated tokens/s of that plan / its devices
 -- column: plan_changes | none | whether device or plan differs from the line before; NULL at the first and beside a NULL
--- column: prefill_device | none | of the prefill side
 -- column: prefill_plan | none | under formulas the prefill plan with the most requests/s/device; under an engine that of the pair with the most, waits in its times; NULL where none satisfies the limits
 -- column: prefill_batch_size | requests | its best batch size by requests/s; 1 under an engine, which takes prompts one by one
--- column: decode_device | none | of the decode side
 -- column: decode_plan | none | likewise of the decode side
 -- column: decode_batch_size | requests | its best batch size by requests/s; under an engine that of the pair
--- column: pd_ratio
 -- column: requests_per_s_per_device_bound | requests/s | 1 / (prefill devices / prefill_requests_per_s + decode devices / decode_requests_per_s), if rates match without loss; under formulas the highest of any pair
 -- column: prefill_instances | instances | under an engine of the best counts, up to 8 a side; else NULL
 -- column: decode_instances | instances | likewise
@@ -31,8 +26,6 @@
 -- column: ttft_ms | ms | of that pair, every wait and the KV transfer in it; NULL under formulas
 -- column: pair_changes | none | whether a device or plan of the pair differs from the line before; NULL at the first and beside a NULL
 -- column: probe | none | of the aggregated winner
--- column: prefill_probe | none | of the prefill side
--- column: decode_probe | none | of the decode side
 WITH workloads AS (
     SELECT DISTINCT question_group, workload, workload_key, input_length, input_length_mean, output_length
     FROM scoped

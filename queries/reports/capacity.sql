@@ -4,19 +4,9 @@
 -- allocates: instances
 -- shows: devices, system_requests_per_s, requests_per_s_per_device, carries_target, mode, instances, plan, probe, prefill_instances, prefill_plan, decode_instances, decode_plan, prefill_probe, decode_probe
 -- reads: narrow, winners
--- column: question_group
+-- column: question_group, system_requests_per_s, requests_per_s_per_device, carries_target, mode, instances, prefill_instances, decode_instances
+-- column: prefill_utilisation, decode_utilisation, ttft_ms, tpot_ms, probe, prefill_probe, decode_probe, plan, prefill_plan, decode_plan
 -- column: devices | devices | from this number on, to the next row's, nothing carries more; up to the budget, else to what the target needs, else to 64; every number up to 1,024, beyond that 64 to each doubling
--- column: system_requests_per_s | requests/s | carried by that number of devices
--- column: requests_per_s_per_device | requests/s | system_requests_per_s / devices
--- column: carries_target | none | whether system_requests_per_s reaches the target; NULL without one
--- column: mode
--- column: instances | instances | aggregated ones; NULL for pd
--- column: prefill_instances, decode_instances, prefill_utilisation, decode_utilisation, ttft_ms, tpot_ms
--- column: probe | none | the aggregated configuration; NULL for pd
--- column: prefill_probe, decode_probe
--- column: plan | none | split of an aggregated instance
--- column: prefill_plan | none | split of a prefill instance
--- column: decode_plan | none | split of a decode instance
 WITH most AS (
     SELECT *
     FROM deployments(getvariable('target_qps'), NULL, FALSE, NULL::BIGINT[], TRUE)
@@ -51,16 +41,12 @@ ORDER BY question_group, devices;
 -- reads: loads | fewest_devices(getvariable('marginal'), getvariable('attainment'), getvariable('rate'))
 -- requires: rate | devices are counted for a rate of requests | `rate=40` requests a second of all instances together
 -- shows: rank, mode, device, devices_with_margin, devices, plan, instances, prefill_plan, prefill_instances, decode_plan, decode_instances, goodput, attained, carries_target if num_devices, load_share
--- column: question_group
+-- column: question_group, mode, plan, instances, prefill_device, prefill_plan, prefill_instances, decode_plan, decode_instances, attainment
+-- column: load_share, num_devices, kv_transfer_gb_per_s, arrivals, scenario, prefill_scenario, decode_scenario
 -- column: rank | none | 1 needs the fewest devices; ties go to what carries more, then to the content keys
--- column: mode
 -- column: devices_with_margin | devices | the number to buy: needed if every step takes longer by the expected error; NULL where nobody measured near, or no number is enough
 -- column: devices | devices | needed if predictions hold exactly: of all instances together
 -- column: device | none | device of the plan; of pd of its decode side
--- column: plan | none | label of the split of an instance that does both; NULL for pd
--- column: instances | instances | copies of it; NULL for pd
--- column: prefill_device | none | device of the prefill side; NULL unless pd
--- column: prefill_plan, prefill_instances, decode_plan, decode_instances
 -- column: instances_with_margin | instances | copies of devices_with_margin; NULL for pd
 -- column: prefill_instances_with_margin | instances | prefill instances of devices_with_margin; NULL unless pd
 -- column: decode_instances_with_margin | instances | decode instances of devices_with_margin; NULL unless pd
@@ -69,23 +55,15 @@ ORDER BY question_group, devices;
 -- column: goodput_per_instance | requests/s | of one copy; NULL for pd
 -- column: headroom | ratio | goodput / rate - 1
 -- column: step_error | ratio | that the margin is for: expected error of step times, of pd of its worse side; NULL where nobody measured near
--- column: attainment
 -- column: attained | ratio | share of the requests within the limits at the rate if predictions hold: on devices_with_margin, where there are none on `devices`
 -- column: carries_target | none | whether num_devices are enough if predictions hold; TRUE without them
--- column: load_share | ratio | rate of one instance over its saturation; NULL for pd
--- column: num_devices | devices | of one instance; NULL for pd
 -- column: usd_per_hour | USD/h | of devices_with_margin, where there are none of `devices`; NULL where a price is missing
--- column: kv_transfer_gb_per_s, arrivals
--- column: scenario | none | content key of the plan that does both; NULL for pd
--- column: prefill_scenario, decode_scenario
 -- column: devices_slower | devices | old name of devices_with_margin, for one release
 WITH together AS (
     SELECT
-        question_group, 'aggregated' AS mode, ladder, NULL::INTEGER AS prefill_ladder, goodput AS goodput_per_instance,
+        question_group, 'aggregated' AS mode, ladder, goodput AS goodput_per_instance,
         instances_for(getvariable('rate'), goodput) AS instances,
-        instances_for(getvariable('rate'), goodput_slower) AS instances_with_margin, NULL::BIGINT AS prefill_instances,
-        NULL::BIGINT AS decode_instances, NULL::BIGINT AS prefill_instances_with_margin,
-        NULL::BIGINT AS decode_instances_with_margin, instances * num_devices AS devices,
+        instances_for(getvariable('rate'), goodput_slower) AS instances_with_margin, instances * num_devices AS devices,
         instances_with_margin * num_devices AS devices_with_margin, instances * goodput AS goodput
     FROM carried('aggregated')
     WHERE goodput > 0
@@ -96,8 +74,7 @@ pairs AS MATERIALIZED (
 apart AS (
     SELECT
         predicted.question_group, 'pd' AS mode, predicted.decode_ladder AS ladder, predicted.prefill_ladder,
-        NULL AS goodput_per_instance, NULL AS instances, NULL AS instances_with_margin, predicted.prefill_instances,
-        predicted.decode_instances, slower.prefill_instances AS prefill_instances_with_margin,
+        predicted.prefill_instances, predicted.decode_instances, slower.prefill_instances AS prefill_instances_with_margin,
         slower.decode_instances AS decode_instances_with_margin, predicted.devices,
         slower.devices AS devices_with_margin, predicted.goodput
     FROM pairs AS predicted
@@ -110,7 +87,7 @@ ranked AS MATERIALIZED (
         *, row_number() OVER (
             PARTITION BY question_group ORDER BY devices, goodput DESC, mode, ladder, prefill_ladder
         ) AS rank
-    FROM (SELECT * FROM together UNION ALL SELECT * FROM apart)
+    FROM (SELECT * FROM together UNION ALL BY NAME SELECT * FROM apart)
     QUALIFY rank <= getvariable('top')
 ),
 -- What each instance gets of the rate, and the share of requests within the limits there: of pd that of both sides.

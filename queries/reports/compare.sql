@@ -5,23 +5,10 @@
 -- reads: winners, measured
 -- verdict: deployments
 -- layout: turned
--- column: question_group, mode
--- column: system_requests_per_s | requests/s | carried by the whole deployment
+-- column: question_group, mode, system_requests_per_s, devices_used, devices_idle, requests_per_s_per_device, output_tokens_per_s, ttft_ms
+-- column: prefill_wait_ms, kv_transfer_ms, slot_wait_ms, e2e_ms, prefill_utilisation, decode_utilisation, tpot_ms, instances, prefill_instances
+-- column: decode_instances, probe, device, plan, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 -- column: gain | ratio | system_requests_per_s over the aggregated deployment's; NULL where only one of them fits
--- column: devices_used, devices_idle, requests_per_s_per_device, output_tokens_per_s
--- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer, under formulas without
--- column: prefill_wait_ms | ms | pd under an engine: wait for a prefill server, part of ttft_ms
--- column: kv_transfer_ms | ms | pd: time to move one prompt's KV cache; NULL under formulas without a bandwidth
--- column: slot_wait_ms | ms | pd under an engine: wait for the decode step to end, part of ttft_ms
--- column: e2e_ms
--- column: prefill_utilisation
--- column: decode_utilisation
--- column: tpot_ms
--- column: instances | instances | aggregated ones
--- column: prefill_instances
--- column: decode_instances
--- column: probe | none | the aggregated configuration
--- column: device, plan, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 WITH winners AS (
     SELECT *
     FROM deployments(NULL, NULL, FALSE, NULL::BIGINT[], FALSE)
@@ -49,21 +36,13 @@ ORDER BY question_group, mode;
 -- requires: num_devices | report goodput-compare needs a device budget | add `num_devices=N`
 -- verdict: goodputs
 -- layout: turned
--- column: question_group, mode
+-- column: question_group, mode, devices_used, devices_idle, goodput_slower, goodput_faster, attainment, instances, device, plan, prefill_instances
+-- column: prefill_device, prefill_plan, decode_instances, decode_device, decode_plan, kv_transfer_gb_per_s, arrivals, scenario, prefill_scenario
+-- column: decode_scenario
 -- column: system_goodput | requests/s | of the whole deployment
 -- column: gain | ratio | system_goodput over the aggregated deployment's; NULL where only one of them carries any
--- column: devices_used, devices_idle
 -- column: goodput_per_device | requests/s | system_goodput / devices_used
--- column: goodput_slower
--- column: goodput_faster
--- column: attainment
--- column: instances | instances | aggregated ones
--- column: device | none | of the aggregated plan
--- column: plan, prefill_instances, prefill_device, prefill_plan, decode_instances, decode_device, decode_plan
 -- column: kv_transfer_ms | ms | pd: part of each TTFT; NULL of aggregated ones
--- column: kv_transfer_gb_per_s, arrivals
--- column: scenario | none | content key of the aggregated plan
--- column: prefill_scenario, decode_scenario
 WITH together AS (
     SELECT
         question_group, ladder, floor(getvariable('num_devices') / num_devices)::INTEGER AS instances,
@@ -80,13 +59,12 @@ apart AS (
 ),
 winners AS (
     SELECT
-        question_group, 'aggregated' AS mode, system_goodput, devices_used, goodput_slower, goodput_faster, instances, ladder,
-        NULL AS prefill_instances, NULL AS prefill_ladder, NULL AS decode_instances
+        question_group, 'aggregated' AS mode, system_goodput, devices_used, goodput_slower, goodput_faster, instances, ladder
     FROM together
-    UNION ALL
+    UNION ALL BY NAME
     SELECT
-        question_group, 'pd', goodput, devices_used, goodput_slower, goodput_faster, NULL, decode_ladder, prefill_instances,
-        prefill_ladder, decode_instances
+        question_group, 'pd' AS mode, goodput AS system_goodput, devices_used, goodput_slower, goodput_faster,
+        decode_ladder AS ladder, prefill_instances, prefill_ladder, decode_instances
     FROM apart
 )
 SELECT

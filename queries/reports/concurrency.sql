@@ -3,15 +3,11 @@
 -- requires: concurrency | concurrency is about a number of users | add `concurrency=100`
 -- shows: rank, device, plan, instances if num_devices, devices_used if num_devices, users, system_output_tokens_per_s, system_requests_per_s, ttft_ms, tpot_ms, e2e_ms, memory_free_gib, within_limits if ttft_limit or tpot_limit or e2e_limit or min_tokens_per_s_per_user, probe
 -- reads: narrow
--- column: question_group
+-- column: question_group, device, plan, devices_used, system_requests_per_s, ttft_ms, tpot_ms, e2e_ms, memory_free_bytes, within_limits, probe
 -- column: rank | none | rows that keep the limits first, then the most tokens/s
--- column: device, plan
 -- column: instances | instances | copies that the device budget holds; 1 without one
--- column: devices_used
 -- column: users | requests | in flight in all copies: the fewest stored that are as many as asked for
 -- column: system_output_tokens_per_s | tokens/s | generated, of all copies
--- column: system_requests_per_s | requests/s | of all copies
--- column: ttft_ms, tpot_ms, e2e_ms, memory_free_bytes, within_limits, probe
 WITH counted AS (
     SELECT *, coalesce(getvariable('num_devices') // num_devices, 1) AS instances
     FROM judged('aggregated')

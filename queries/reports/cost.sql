@@ -4,24 +4,15 @@
 -- reads: winners, measured
 -- refuses: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
 -- shows: rank, device, plan, output_tokens_per_s, output_tokens_per_s_per_device, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
--- column: question_group
+-- column: question_group, device, break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, output_tokens_per_s_per_device
+-- column: ttft_ms, tpot_ms, batch_size, prefill_utilisation, decode_utilisation, prefill_probe, probe
 -- column: rank | none | 1 gives most tokens per $; devices without a price come last
--- column: device
 -- column: tokens_per_usd | tokens/USD | generated tokens
 -- column: usd_per_million_tokens | USD | of generated tokens
 -- column: tokens_per_kwh | tokens/kWh | by the watts of the devices alone
--- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from
 -- column: output_tokens_per_s | tokens/s | of one instance, or of a pair
--- column: output_tokens_per_s_per_device
--- column: ttft_ms | ms | NULL for decode; of pairs with every wait
--- column: tpot_ms
 -- column: plan | none | parallel split; of pairs the instances and splits of both sides
--- column: batch_size
 -- column: num_devices | devices | of one instance, or of a pair
--- column: prefill_utilisation | ratio | pairs: share of what the prefill instances pass; NULL elsewhere
--- column: decode_utilisation | ratio | pairs: share of what the decode instances pass at most; NULL elsewhere
--- column: prefill_probe | none | pairs: row of the prefill side; NULL elsewhere
--- column: probe
 SELECT
     question_group, rank, device, per_usd AS tokens_per_usd, 1e6 / per_usd AS usd_per_million_tokens,
     per_kwh AS tokens_per_kwh,
@@ -35,13 +26,10 @@ ORDER BY question_group, rank;
 -- modes: aggregated, pd
 -- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
 -- shows: rank, device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from
--- column: question_group
+-- column: question_group, device, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
+-- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, attainment, num_devices, arrivals, scenario
 -- column: rank | none | 1 serves most requests per $; devices without a price come last
--- column: device
 -- column: plan | none | the split that carries most requests a device
--- column: goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
--- column: break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, attainment, num_devices
--- column: arrivals, scenario
 SELECT
     question_group, rank, device, plan, rate AS goodput, rate_per_device AS goodput_per_device, per_usd AS requests_per_usd,
     1000 / per_usd AS usd_per_1000_requests, 1000 / per_usd * rate / goodput_slower AS usd_slower,
@@ -54,20 +42,15 @@ ORDER BY question_group, rank;
 -- summary: the cheapest prefill and decode instances of each two devices by the prices entered: requests within the limits per $ and per kWh
 -- reads: loads | best_of_sizes(getvariable('marginal'), getvariable('attainment'))
 -- shows: rank, prefill_device, decode_device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, usd_per_hour, price_from
--- column: question_group
+-- column: question_group, prefill_device, decode_device, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
+-- column: attainment, combined, kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
 -- column: rank | none | 1 serves most requests per $; devices without a price come last
--- column: prefill_device | none | of the prefill side
--- column: decode_device | none | of the decode side
 -- column: plan | none | instances and splits of both sides: of the fifty pairs that carry most, the cheapest of these devices
 -- column: goodput | requests/s | of all instances together
--- column: goodput_per_device | requests/s | goodput / num_devices
--- column: requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh
 -- column: usd_per_hour | USD/h | of all devices together
 -- column: watts | W | of all devices together
 -- column: price_from | ISO date | since when the prices are valid, of two the later
--- column: attainment
 -- column: num_devices | devices | of both sides
--- column: combined, kv_transfer_gb_per_s, arrivals, prefill_scenario, decode_scenario
 WITH pairs AS MATERIALIZED (
     SELECT * FROM goodput_pairs(getvariable('marginal'), getvariable('attainment'), 50)
 ),

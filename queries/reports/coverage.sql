@@ -3,12 +3,11 @@
 -- verdict: none
 -- refuses: each_limit_keyword | coverage lists what is stored, whatever its numbers; ask best
 -- shows: model, device, workload, linear_quantization, convention, phase, plans, scenarios_ok, illegal, unsupported, error, probes, most_common_reason
--- column: model, device, workload
+-- column: model, device, workload, phase
 -- column: linear_quantization | none | number format of linears
 -- column: experts_quantization | none | number format of experts
 -- column: attention_quantization | none | number format of the KV cache
 -- column: convention | none | physical or upstream
--- column: phase
 -- column: formula_version | none | the newest stored
 -- column: plans | plans | distinct splits evaluated, failures included
 -- column: scenarios | scenarios | stored, failures included

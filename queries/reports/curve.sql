@@ -3,11 +3,7 @@
 -- layout: long
 -- ignores: each_limit_keyword
 -- reads: narrow, measured
--- column: question_group, device, plan, batch_size, concurrency, output_tokens_per_s
--- column: ttft_ms | ms | NULL for decode
--- column: tpot_ms | ms | by the named definition; NULL for prefill
--- column: tokens_per_s_per_user | tokens/s | of one user; NULL for prefill
--- column: probe
+-- column: question_group, device, plan, batch_size, concurrency, output_tokens_per_s, ttft_ms, tpot_ms, tokens_per_s_per_user, probe
 SELECT question_group, device, plan, batch_size, concurrency, rate AS output_tokens_per_s, ttft_ms, tpot_ms, tokens_per_s_per_user, probe
 FROM judged(getvariable('wanted_phase'))
 WHERE memory_free_bytes >= 0

@@ -8,36 +8,21 @@
 -- reads: narrow, winners
 -- shows with target_rate: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, system_requests_per_s, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
 -- shows with concurrency: budget if budgets, rank, device, mode, deployment, devices_used, carries_target, users, system_requests_per_s, ttft_ms, tpot_ms, usd_per_hour, usd_per_month, usd_per_million_input_tokens, usd_per_million_uncached_tokens, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
--- column: question_group
+-- column: question_group, device, mode, instances, prefill_instances, decode_instances, plan, prefill_plan, decode_plan, devices_used
+-- column: system_requests_per_s, carries_target, output_tokens_per_s, ttft_ms, tpot_ms, e2e_ms, prefill_utilisation, decode_utilisation
+-- column: memory_free_bytes, usd_per_device_hour, price_from, probe, prefill_probe, decode_probe
 -- column: rank | none | within a budget: 1 carries most; of a rate or of users the cheapest that carries them, by devices where a price is missing
--- column: device | none | device by name, of every instance
--- column: mode
 -- column: deployment | none | instances and their splits; of pd the prefill side first
--- column: instances | instances | aggregated ones; NULL for pd
--- column: prefill_instances, decode_instances
--- column: plan | none | split of an aggregated instance
--- column: prefill_plan | none | split of a prefill instance
--- column: decode_plan | none | split of a decode instance
--- column: devices_used
 -- column: devices_idle | devices | of the budget; NULL without one
 -- column: budget | devices | that it is the best within; NULL without one
--- column: system_requests_per_s | requests/s | carried by the whole deployment, at most
 -- column: served_requests_per_s | requests/s | of these, those that are asked for: the target where it is carried, else all
--- column: carries_target | none | whether the rate and the users asked for are carried; NULL where neither is
 -- column: users | requests | in flight at system_requests_per_s: what the instances were evaluated with, of pd those of a loop that has settled, first requests left out; NULL of pd under formulas
--- column: output_tokens_per_s
 -- column: output_tokens_per_s_per_device | tokens/s | by the devices used
--- column: ttft_ms, tpot_ms, e2e_ms, prefill_utilisation, decode_utilisation
--- column: memory_free_bytes | bytes | left on the fullest device after the reserve, of the side that has less
--- column: usd_per_device_hour | USD/h | price used; NULL where none is stored
--- column: price_from
 -- column: usd_per_hour | USD/h | of the devices used; without a rate or users asked for of the whole budget, idle ones too
 -- column: usd_per_month | USD | 730 hours
 -- column: usd_per_million_output_tokens | USD | the whole cost over generated tokens, at served_requests_per_s
 -- column: usd_per_million_input_tokens | USD | the whole cost over prompt tokens, cached ones too
 -- column: usd_per_million_uncached_tokens | USD | the whole cost over prompt tokens that are computed
--- column: probe | none | the aggregated configuration; NULL for pd
--- column: prefill_probe, decode_probe
 WITH budgets AS (
     -- what is looked at within many devices holds what is the best within fewer
     SELECT unnest(coalesce(getvariable('budgets'), [getvariable('num_devices')])) AS budget

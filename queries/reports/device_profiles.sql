@@ -1,9 +1,7 @@
 -- summary: the device profiles of the question's scope: effective rates, memory and interconnect
 -- verdict: none
 -- shows: device, family, matrix_tflops, vector_tflops, memory_bandwidth_tib_per_s, memory_gib, grid, link_gb_per_s
--- column: device
--- column: vendor | none | who makes it
--- column: family | none | cost model: theoretical or calibrated
+-- column: device, vendor, family
 -- column: matrix_tflops | TFLOP/s | effective bf16 matrix rate
 -- column: vector_tflops | TFLOP/s | effective bf16 vector rate
 -- column: memory_bandwidth_tib_per_s | TiB/s | effective bandwidth of device memory; the seeds print it as TB/s

@@ -2,21 +2,9 @@
 -- modes: aggregated, prefill, decode, pd
 -- shows: rank, device, plan, batch_size, concurrency, output_tokens_per_s, output_tokens_per_s_per_device, instances if num_devices, system_output_tokens_per_s if num_devices, requests_per_s, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow, winners, measured
--- column: question_group, rank, device, phase, output_tokens_per_s
--- column: ranked_by | none | the objective asked for; else system_output_tokens_per_s within a budget, output_tokens_per_s_per_device where the group holds instances of several sizes, output_tokens_per_s where it does not
--- column: output_tokens_per_s_per_device, instances
--- column: devices_used | devices | by the copies
--- column: system_output_tokens_per_s, requests_per_s
--- column: ttft_ms | ms | NULL for decode
--- column: tpot_ms | ms | by the named definition; NULL for prefill
--- column: e2e_ms, concurrency, plan
--- column: tp | devices | tensor parallel size
--- column: pp | devices | pipeline stages
--- column: dp | replicas | data parallel replicas
--- column: ep | devices | expert parallel size
--- column: moe_tp | devices | tensor parallel size inside experts
--- column: moe_dp | replicas | replicas of the expert group
--- column: batch_size, num_devices, probe, memory_free_bytes
+-- column: question_group, rank, device, phase, output_tokens_per_s, ranked_by, output_tokens_per_s_per_device, instances, devices_used
+-- column: system_output_tokens_per_s, requests_per_s, ttft_ms, tpot_ms, e2e_ms, concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size
+-- column: num_devices, probe, memory_free_bytes
 WITH winners AS MATERIALIZED (
     SELECT *
     FROM ranked_instances(getvariable('wanted_phase'))
@@ -67,12 +55,9 @@ ORDER BY question_group, rank;
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
 -- shows: rank, device, plan, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, num_devices
--- column: question_group
+-- column: question_group, device, plan, phase, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, attainment
+-- column: num_devices, arrivals, scenario
 -- column: rank | none | 1 has the highest goodput a device; ties go to the content key
--- column: device, plan
--- column: phase | none | aggregated, prefill or decode
--- column: goodput, goodput_low, goodput_high
--- column: goodput_slower, goodput_faster, goodput_per_device, attainment, num_devices, arrivals, scenario
 SELECT
     question_group, row_number() OVER (PARTITION BY question_group ORDER BY goodput / num_devices DESC, ladder) AS rank,
     device, plan, phase, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster,

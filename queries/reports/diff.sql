@@ -5,8 +5,8 @@
 -- verdict: changes
 -- shows: model, device, workload, phase, plan, batch_size, throughput_change_percent, ttft_change_percent, tpot_change_percent, won_before, wins_after, first_probe, second_probe
 -- reads: measured
--- column: subject | sha256 | what both rows are about
 -- column: model, device, workload, phase, plan
+-- column: subject | sha256 | what both rows are about
 -- column: batch_size | requests | of both rows
 -- column: throughput_change_percent | percent | from the first to the second, of tokens/s
 -- column: ttft_change_percent | percent | from the first to the second; NULL for decode

@@ -5,22 +5,19 @@
 -- requires: mix | mix blends two workloads or more | add `mix=chat=0.6` `mix=retrieval=0.4`
 -- requires: num_devices | report mix needs a device budget | add `num_devices=N`
 -- shows: choice, workload, weight, device, plan, batch_size, requests_per_s, time_share, instances, devices_used, system_requests_per_s, against_other, reason, probe
+-- column: workload, workload_key, plan, devices_used, probe
 -- column: question_group | none | group of model, precision and convention
 -- column: choice | none | single: one device, plan and serving model for every workload, each at its own best batch size by requests/s, time shared; split: each workload has instances of its own, all of one configuration
--- column: workload, workload_key
 -- column: weight | ratio | share of the requests
 -- column: device | none | device of the instances that serve this workload; NULL where the choice is impossible
--- column: plan
 -- column: instance_devices | devices | of one instance
 -- column: batch_size | requests | best batch size for this workload in that plan
 -- column: requests_per_s | requests/s | of one instance that serves this workload alone
 -- column: time_share | ratio | of an instance's time that this workload takes: single: (weight / requests_per_s) / sum of weight / requests_per_s; split: weight x system_requests_per_s / (instances x requests_per_s)
 -- column: instances | instances | single: floor(budget / instance devices), shared by all; split: of this workload alone
--- column: devices_used | devices | by every instance of the choice
 -- column: system_requests_per_s | requests/s | of the whole blend. single: instances / (sum of weight / requests_per_s); split: the least of instances x requests_per_s / weight. Each the highest within the budget; ties use fewer devices
 -- column: against_other | ratio | system_requests_per_s / system_requests_per_s of the other choice: below 1 is what this choice costs
 -- column: reason | none | why the choice is impossible
--- column: probe
 WITH blend AS (
     SELECT unnest(getvariable('mix_workloads')) AS workload_key, unnest(getvariable('mix_weights')) AS weight
 ),

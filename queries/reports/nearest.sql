@@ -2,18 +2,12 @@
 -- modes: aggregated, prefill, decode
 -- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limit or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- reads: narrow
--- column: question_group
+-- column: question_group, phase, probe, device, plan, batch_size, concurrency, ttft_ms, tpot_ms, e2e_ms, tokens_per_s_per_user, memory_free_bytes
 -- column: rank | none | 1 misses by the least
--- column: phase | none | phase of the row
--- column: probe, device, plan, batch_size, concurrency
 -- column: binding_limit | none | the limit missed by the largest share: each_limit_listed
 -- column: miss | ratio | how far beyond the binding limit, as a share of it; memory as a share of the device
 -- column: relax_to | ms, tokens/s or GiB | the value of the binding limit at which this row would pass it; memory: the reserve in GiB
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far
--- column: ttft_ms | ms | time to first token
--- column: tpot_ms, e2e_ms
--- column: tokens_per_s_per_user | tokens/s | of one user
--- column: memory_free_bytes | bytes | after the reserve; negative: does not fit
 WITH bound AS (
     SELECT
         *, largest_miss(phase, device_memory_bytes, each_limited) AS miss,

@@ -4,15 +4,9 @@
 -- requires: num_devices | report pd-counts needs a device budget | add `num_devices=N`
 -- best of: pd-ratio
 -- reads: narrow, winners
+-- column: prefill_instances, decode_instances, devices_used, devices_idle, exact, ratio, requests_per_s_per_device, prefill_probe, decode_probe
 -- column: rank | none | 1 carries most; ties go to fewer devices, then the ratio closest to the balanced one
--- column: prefill_instances | instances | of the prefill side
--- column: decode_instances | instances | of the decode side
--- column: devices_used | devices | by both
--- column: devices_idle, exact, ratio
 -- column: system_requests_per_s | requests/s | the smaller of both sides
--- column: requests_per_s_per_device
--- column: prefill_probe | none | the prefill side
--- column: decode_probe | none | the decode side
 WITH least AS (
     -- what at least 10,000 of the counts carry: those within a triangle of counts below the best
     SELECT greatest(
@@ -67,17 +61,10 @@ ORDER BY rank;
 -- when: served | pd-counts-served
 -- summary: numbers of prefill and decode instances within the budget, for the best pair of an engine's plans: all, or the 10,000 that carry most
 -- reads: narrow, winners
+-- column: prefill_instances, decode_instances, devices_used, devices_idle, exact, ratio, requests_per_s_per_device, prefill_utilisation
+-- column: decode_utilisation, ttft_ms, prefill_probe
 -- column: rank | none | 1 carries most; ties go to fewer devices, then fewer prefill instances
--- column: prefill_instances | instances | of the prefill side
--- column: decode_instances | instances | of the decode side
--- column: devices_used | devices | by both
--- column: devices_idle, exact, ratio
 -- column: system_requests_per_s | requests/s | of the fullest decode row that prefill keeps up with within the limits; NULL where none, which more than 10,000 counts leave out
--- column: requests_per_s_per_device
--- column: prefill_utilisation | ratio | system_requests_per_s / what all prefill instances pass
--- column: decode_utilisation | ratio | system_requests_per_s / what all decode instances pass at most
--- column: ttft_ms | ms | of the pair, waits and KV transfer in it
--- column: prefill_probe | none | the prefill side
 -- column: decode_probe | none | the decode side; its batch size may differ from line to line
 WITH prefills AS MATERIALIZED (
     SELECT *

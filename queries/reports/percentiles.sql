@@ -3,18 +3,15 @@
 -- reads: loads | ladder
 -- requires: rate | percentiles are of a rate of requests | `rate=3` requests a second of one instance
 -- shows: rank, device, plan, arrivals_per_s, ttft_mean_ms, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_mean_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, said, num_devices, load
--- column: question_group
+-- column: question_group, device, plan, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, num_devices, process
 -- column: rank | none | 1 has the lowest 90th percentile of TTFT, of TPOT for decode
--- column: device, plan
 -- column: arrivals_per_s | requests/s | asked for: means and percentiles lie on the line between the rates simulated below and above it
 -- column: ttft_mean_ms | ms | mean time to the first token of the requests that a rate counts, as the simulation summed it: exact, where percentiles are read from bins
 -- column: ttft_p50_ms | ms | median time to the first token
 -- column: ttft_p90_ms | ms | its 90th percentile
 -- column: ttft_p99_ms | ms | its 99th percentile
 -- column: tpot_mean_ms | ms | mean over requests of the time per output token after the first, likewise; answers of one token have none
--- column: tpot_p50_ms, tpot_p90_ms, tpot_p99_ms
 -- column: said | none | below the lowest rate simulated, whose percentiles these are; above the highest: none
--- column: num_devices, process
 -- column: load | none | load at or below the rate
 WITH placed AS (
     SELECT

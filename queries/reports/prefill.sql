@@ -2,9 +2,7 @@
 -- needs: prefill
 -- shows: rank, device, plan, batch_size, concurrency, input_tokens_per_s, input_tokens_per_s_per_device if sized, instances if num_devices, system_input_tokens_per_s if num_devices, requests_per_s, ttft_ms, num_devices, memory_free_gib, launchable, probe
 -- reads: narrow, winners
--- column: question_group, rank, instances
--- column: devices_used | devices | by the copies
--- column: requests_per_s, memory_free_bytes
+-- column: question_group, rank, instances, devices_used, requests_per_s, memory_free_bytes
 -- column: input_tokens_per_s | tokens/s | prompt tokens of one instance, cached ones included
 -- column: input_tokens_per_s_per_device | tokens/s | input_tokens_per_s / devices of the instance
 -- column: system_input_tokens_per_s | tokens/s | of all copies

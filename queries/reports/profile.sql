@@ -3,24 +3,15 @@
 -- scope: workloads
 -- layout: long
 -- shows: device, plan, input_length, output_length, batch_size, concurrency, context_length, kv_usage, ttft_ms, itl_ms, tokens_per_s_per_device, within_limits, probe
+-- column: model, device, plan, num_devices, serving_model, input_length, output_length, prefix_cache_hit_rate, batch_size, concurrency, ttft_ms
+-- column: requests_per_s, within_limits, usd_per_device_hour, scenario, probe
 -- column: question_group | none | group of model, precision and convention, over every workload of the scope
--- column: model, device, plan, num_devices
--- column: serving_model | none | engine, or formulas
--- column: input_length | tokens | prompt; NULL for a length distribution
--- column: output_length | tokens | generated tokens
--- column: prefix_cache_hit_rate | ratio | share of the prompt that is found in the cache
--- column: batch_size, concurrency
 -- column: context_length | tokens | mean length of a request that is answered: prompt and half of the answer
 -- column: max_kv_tokens | tokens | that the caches of one instance hold beside weights, activations and the reserve; NULL for prefill
 -- column: kv_usage | ratio | concurrency x context_length / max_kv_tokens; NULL for prefill
--- column: ttft_ms | ms | NULL for decode
 -- column: itl_ms | ms | between two tokens of a request: the exclusive TPOT; NULL for prefill
 -- column: e2e_ms | ms | arrival to last token; NULL unless aggregated
--- column: requests_per_s
 -- column: tokens_per_s_per_device | tokens/s | of one instance / its devices: generated tokens, of prefill prompt tokens
--- column: within_limits
--- column: usd_per_device_hour | USD/h | price used; NULL where none is stored
--- column: scenario, probe
 WITH fitting AS (
     SELECT
         *, input_length_mean + output_length / 2 AS context_length,

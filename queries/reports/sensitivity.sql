@@ -4,18 +4,13 @@
 -- layout: long
 -- shows: vary, limit_from, limit_to, ranked_tokens_per_s if sized or num_devices, output_tokens_per_s, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
 -- reads: narrow, winners, measured
--- column: question_group
+-- column: question_group, ranked_by, output_tokens_per_s, winner_changes, probe, device, plan, batch_size, concurrency
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best
 -- column: limit_to | ms or GiB | up to the next step; NULL: however far it is relaxed
--- column: ranked_by
 -- column: ranked_tokens_per_s | tokens/s | best throughput in that interval, by ranked_by
--- column: output_tokens_per_s
 -- column: gain | tokens/s | of ranked_tokens_per_s over the step before; NULL at the first
 -- column: gain_per_unit | tokens/s per ms or GiB | gain / how far the limit moved since the step before
--- column: winner_changes | none | whether another plan wins than before
--- column: probe | none | the winner
--- column: device, plan, batch_size, concurrency
 WITH points AS (
     SELECT
         *,
@@ -85,14 +80,10 @@ ORDER BY question_group, needs, scenario;
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
 -- shows: first_limit, second_limit, ranked_tokens_per_s if sized or num_devices, output_tokens_per_s, device, plan, batch_size, concurrency, probe
 -- reads: narrow, measured
--- column: question_group
+-- column: question_group, ranked_by, output_tokens_per_s, probe, device, plan, batch_size, concurrency
 -- column: first_limit | ms or GiB | value of the first limit
 -- column: second_limit | ms or GiB | value of the second limit
--- column: ranked_by
 -- column: ranked_tokens_per_s | tokens/s | best throughput within both, by ranked_by; NULL: nothing satisfies them
--- column: output_tokens_per_s
--- column: probe | none | the winner
--- column: device, plan, batch_size, concurrency
 WITH points AS (
     SELECT
         *,
@@ -160,19 +151,14 @@ ORDER BY question_group, winners.first_limit, winners.second_limit;
 -- requires: vary | goodput-sensitivity varies a limit | add `vary=ttft` or tpot
 -- layout: long
 -- shows: vary, limit_ms, ranked_goodput, goodput, gain, gain_per_ms, winner_changes, device, plan, num_devices, said
--- column: question_group
+-- column: question_group, winner_changes, device, plan, num_devices, attainment, arrivals, scenario
 -- column: vary | none | the limit that varies, eight values a decade; its own option is left out
 -- column: limit_ms | ms | from the first value at which any plan has a goodput to the one from which nothing is gained
 -- column: ranked_goodput | requests/s | what ranks plans: of the copies that the device budget holds, without one of a device
 -- column: goodput | requests/s | of one instance of the winner
 -- column: gain | requests/s | of ranked_goodput over the value before; NULL at the first
 -- column: gain_per_ms | requests/s per ms | gain / how far the limit moved
--- column: winner_changes | none | whether another plan wins than at the value before
--- column: device | none | the winner's device
--- column: plan, num_devices, attainment
 -- column: said | none | >= X: the highest rate simulated, goodput may be higher
--- column: arrivals
--- column: scenario | none | content key of the winner
 WITH loads AS MATERIALIZED (
     SELECT
         ladder, place, played.load_id, arrivals_per_s, counted_requests, step_factor,
@@ -190,17 +176,16 @@ WITH loads AS MATERIALIZED (
     ) AS played
     LEFT JOIN raw.load_uneven AS held ON held.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 1 ELSE 0 END
         AND held.bin = floor(held_place)::INTEGER AND held.load_id = played.load_id
-    LEFT JOIN token_shares(getvariable('wanted_phase')) AS tokens ON tokens.load_id = played.load_id
+    LEFT JOIN token_shares(getvariable('wanted_phase')) AS tokens ON tokens.load_id = played.load_id AND reading = 'predicted'
     WHERE phase = getvariable('wanted_phase')
 ),
 -- Requests by bin of the limit that varies: those that meet the other one, and with marginal shares all.
 by_bin AS MATERIALIZED (
     SELECT
         load_id, CASE WHEN getvariable('vary') = 'ttft' THEN ttft_bin ELSE tpot_bin END AS bin,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5) * CASE WHEN getvariable('marginal') THEN 1 ELSE
+        sum(requests * CASE WHEN getvariable('marginal') THEN 1 ELSE
             bin_share(held_place, CASE WHEN getvariable('vary') = 'ttft' THEN tpot_bin ELSE ttft_bin END) END) AS met,
-        sum((requests_1 + requests_2 + requests_3 + requests_4 + requests_5)
-            * bin_share(held_place, CASE WHEN getvariable('vary') = 'ttft' THEN tpot_bin ELSE ttft_bin END)) AS held
+        sum(requests * bin_share(held_place, CASE WHEN getvariable('vary') = 'ttft' THEN tpot_bin ELSE ttft_bin END)) AS held
     FROM (SELECT DISTINCT load_id, held_place FROM loads)
     JOIN cell USING (load_id)
     GROUP BY load_id, bin

@@ -223,15 +223,10 @@ def _find_probe(transaction: ReadTransaction, reference: str) -> tuple[_Probed, 
     return rows[0], int(batch)
 
 
-class _Subject(NamedTuple):
-    scenario_id: int
-    subject_id: int
-
-
 def _subjects(transaction: ReadTransaction, side: ResolvedScope) -> set[int]:
     ids = {row.scenario_id for row in side.rows}
-    stored = transaction.rows(_Subject, "SELECT id, subject_id FROM scenario")
-    return {row.subject_id for row in stored if row.scenario_id in ids}
+    stored = transaction.numbers("SELECT id, subject_id FROM scenario")
+    return {subject for scenario, subject in stored if scenario in ids}
 
 
 class _Described(NamedTuple):

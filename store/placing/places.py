@@ -127,15 +127,9 @@ def places_of(transaction: ReadTransaction, blocks: Ranges) -> list[Place]:
     return list(transaction.rows(Place, _PLACES.format(ranges=transaction.ranges), (wanted,)))
 
 
-class _Range(NamedTuple):
-    low: int
-    high: int
-
-
 def placed_ranges(transaction: ReadTransaction) -> list[tuple[int, int]]:
     """Every block that lies in a part, as ranges of ids; none overlaps another."""
-    rows = transaction.rows(_Range, "SELECT first_block, last_block FROM part_block ORDER BY first_block")
-    return [(row.low, row.high) for row in rows]
+    return list(transaction.numbers("SELECT first_block, last_block FROM part_block ORDER BY first_block"))
 
 
 def parts_in_use(transaction: ReadTransaction) -> list[PartRow]:
@@ -174,7 +168,7 @@ def damaged_part(location: StoreLocation, where: str, fault: str) -> StoreError:
 
 
 def part_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterator[str]:
-    held = _PartSums.by_part(transaction)
+    held = _probes_by_part(transaction)
     for part in parts_in_use(transaction):
         where = f"{part.folder}/{part.name}"
         try:
@@ -221,14 +215,10 @@ _STRAY = """SELECT COUNT(*) FROM part_block p WHERE NOT EXISTS (
     OR EXISTS (SELECT 1 FROM part_block o WHERE o.first_block > p.first_block AND o.first_block <= p.last_block)"""
 
 
-class _PartSums(NamedTuple):
-    part_id: int
-    probes: int
-
-    @classmethod
-    def by_part(cls, transaction: ReadTransaction) -> dict[int, int]:
-        statement = (
+def _probes_by_part(transaction: ReadTransaction) -> dict[int, int]:
+    return dict(
+        transaction.numbers(
             "SELECT p.part_id, SUM(b.probe_count) FROM part_block p"
             " JOIN block b ON b.id BETWEEN p.first_block AND p.last_block GROUP BY p.part_id"
         )
-        return dict(transaction.rows(cls, statement))
+    )

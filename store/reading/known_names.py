@@ -33,11 +33,6 @@ class StoredName(NamedTuple):
     about: str | None
 
 
-class _Sizes(NamedTuple):
-    first: int
-    last: int
-
-
 def stored_names(location: StoreLocation, kind: NameKind, start: str) -> list[StoredName]:
     """In any case; a probe's scenario first, then batch sizes after its colon."""
     if kind == "probe" and ":" in start:
@@ -58,8 +53,8 @@ def stored_names(location: StoreLocation, kind: NameKind, start: str) -> list[St
 def _probes(location: StoreLocation, start: str) -> list[StoredName]:
     scenario, _, size = start.partition(":")
     with read_transaction(location) as transaction:
-        blocks = list(transaction.rows(_Sizes, _STATEMENTS["batch"], (_begins(scenario), _MOST)))
-    sizes = (batch for one in blocks for batch in range(one.first, one.last + 1))
+        blocks = list(transaction.numbers(_STATEMENTS["batch"], (_begins(scenario), _MOST)))
+    sizes = (batch for first, last in blocks for batch in range(first, last + 1))
     offered = [str(batch) for batch in sizes if str(batch).startswith(size)]
     return [StoredName(f"{scenario}:{batch}", None) for batch in offered[:_MOST]]
 

@@ -20,9 +20,14 @@ _KEPT: ContextVar[Mapping[StoreLocation, list[sqlite3.Connection]]] = ContextVar
 _NAMED_AT_ONCE = 450  # SQLite of before takes 999 parameters
 
 
-class _Key(NamedTuple):
+class _Named(NamedTuple):
     id: int
-    key: str
+    name: str
+
+
+class _Numbers(NamedTuple):
+    first: int
+    second: int
 
 
 class ReadTransaction(ABC):
@@ -66,7 +71,14 @@ class ReadTransaction(ABC):
         return typed_values(type_, self._chunks(self._before + statement, parameters))
 
     def keys(self, table: Literal["scenario", "workload"]) -> dict[int, str]:
-        return dict(self.rows(_Key, f"SELECT id, key FROM {table}"))  # noqa: S608 - our names
+        return self.named(f"SELECT id, key FROM {table}")  # noqa: S608 - our names
+
+    def named(self, statement: str, parameters: Sequence[object] = ()) -> dict[int, str]:
+        """A text by integer key."""
+        return dict(self.rows(_Named, statement, parameters))
+
+    def numbers(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[tuple[int, int]]:
+        return self.rows(_Numbers, statement, parameters)
 
     def cells(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Cells]:
         for chunk in self._chunks(self._before + statement, parameters):

@@ -14,7 +14,7 @@ from typing import cast, get_args
 
 from store.light_dataclass import NamedTuple
 from store.schema import declaring
-from store.schema.declaring import PHASES, TYPES, Column, ColumnType, Committed, OnPairs, Table, text
+from store.schema.declaring import PHASES, TYPES, Column, Committed, OnPairs, Table, text
 from store.schema.plan_columns import MEASURED_SHARES, OF_DEVICES, OF_SHARES
 from store.schema.service_columns import OF_SERVICE
 
@@ -39,15 +39,11 @@ def _line(table: str, column: str, type_: str, unit: str, meaning: str, told_rul
     return Line(table, column, type_, unit, meaning, rules, told)
 
 
-def _type(name: str) -> ColumnType:
-    return text(int(name[5:])) if name.startswith("text ") else TYPES[name]
-
-
 def _column(line: Line) -> Column:
     rules = line.rules
     return Column(
         name=line.column,
-        type=_type(line.type),
+        type=text(int(line.type[5:])) if line.type.startswith("text ") else TYPES[line.type],
         unit=line.unit,
         meaning=line.meaning,
         nullable="null" in rules,

@@ -21,31 +21,13 @@ from store.placing import placed_ranges
 from store.reading import ReadTransaction, read_transaction
 from store.reading.silent_duckdb import in_memory
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
+from store.sealing import part_files, snapshots
 from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.footers import FOOTER_KEY
 from store.sealing.held import HeldRows, with_repeated_texts
 from store.sealing.load_parts import seal_loads
-from store.sealing.part_files import (
-    LARGEST_PART_ROWS,
-    RETIRED_KEPT_S,
-    copy_rows,
-    give_name,
-    quoted,
-    rows_written,
-)
+from store.sealing.part_files import LARGEST_PART_ROWS, RETIRED_KEPT_S
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
-from store.sealing.snapshots import (
-    Contents,
-    Manifest,
-    Part,
-    RejectedPart,
-    describe_blocks,
-    load_snapshot,
-    read_manifest,
-    snapshot_directories,
-    with_current_times,
-    write_manifest,
-)
 from store.sealing.unsealed import UnsealedBlock, blocks_within, load_unsealed, unsealed_select
 
 if TYPE_CHECKING:
@@ -72,7 +54,7 @@ class SealReport:
     parts: int
     probes: int
     bytes: int
-    rejected: tuple[RejectedPart, ...]
+    rejected: tuple[snapshots.RejectedPart, ...]
 
 
 def seal(store: Located, held: HeldRows | None = None, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
@@ -123,12 +105,12 @@ class _Sealing:
         self._held = held or HeldRows()
 
     def run(self) -> SealReport:
-        snapshot = load_snapshot(
+        snapshot = snapshots.load_snapshot(
             self._connection, self._transaction, self._location, self._store_id, full_hash=_may_be_merged
         )
         elsewhere = placed_ranges(self._transaction)  # these files are read as they are
         hot = blocks_within(self._transaction, complement((*snapshot.blocks, *elsewhere)))
-        parts = [with_current_times(part) for part in snapshot.parts if part.path.parent == self._directory]
+        parts = [snapshots.with_current_times(part) for part in snapshot.parts if part.path.parent == self._directory]
         steps = plan_steps(hot, parts)
         self._publish(tuple(parts))
         for step in steps:
@@ -145,10 +127,10 @@ class _Sealing:
             rejected=snapshot.rejected,
         )
 
-    def _write(self, step: SealStep) -> Part:
+    def _write(self, step: SealStep) -> snapshots.Part:
         """Write one part under a temporary name, compare it with what went in, and give it its name."""
         blocks = merged([*step.blocks, *(block for part in step.merged for block in part.contents.blocks)])
-        contents = describe_blocks(self._transaction, self._store_id, blocks)
+        contents = snapshots.describe_blocks(self._transaction, self._store_id, blocks)
         held = self._held.of(self._transaction, step.blocks)
         self._connection.execute("CREATE SCHEMA sealing")
         try:
@@ -169,7 +151,7 @@ class _Sealing:
                 hint=f"Run: sweepdb db check{self._location.argument} `repair`",
             )
 
-    def _copy(self, contents: Contents, *, in_order: bool) -> Part:
+    def _copy(self, contents: snapshots.Contents, *, in_order: bool) -> snapshots.Part:
         path = self._directory / f"part-{os.urandom(6).hex()}.parquet"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         columns = ", ".join(column.name for column in PROBE_COLUMNS)
@@ -180,17 +162,17 @@ class _Sealing:
                 rows = unsealed_select("sealing", with_repeated_texts(self._connection, "sealing"))
                 self._connection.execute("SET threads = 1")  # several would not keep the order
             more = f", KV_METADATA {{{FOOTER_KEY}: '{footer}'}}"
-            copy_rows(self._connection, rows, temporary, footer=more)
+            part_files.copy_rows(self._connection, rows, temporary, footer=more)
             self._connection.execute("RESET threads")
             self._compare(temporary, contents)
-            written = give_name(temporary, path)
+            written = part_files.give_name(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        return Part(path=path, contents=contents, **asdict(written))
+        return snapshots.Part(path=path, contents=contents, **asdict(written))
 
-    def _compare(self, written: Path, contents: Contents) -> None:
+    def _compare(self, written: Path, contents: snapshots.Contents) -> None:
         columns = ", ".join(f"f.{column.name}" for column in PROBE_COLUMNS)
-        rows = rows_written(self._connection, columns, "FROM sealing.wide AS f", written)
+        rows = part_files.rows_written(self._connection, columns, "FROM sealing.wide AS f", written)
         if rows is None:
             raise StoreError(
                 f"The snapshot {written} does not hold what was written to it.",
@@ -202,16 +184,16 @@ class _Sealing:
                 hint=f"Run: sweepdb db check{self._location.argument}",
             )
 
-    def _publish(self, parts: tuple[Part, ...]) -> None:
+    def _publish(self, parts: tuple[snapshots.Part, ...]) -> None:
         """Name the parts in the manifest, then delete files that no reader can be waiting for any more."""
-        manifest = read_manifest(self._directory)
+        manifest = snapshots.read_manifest(self._directory)
         moment = time.time()
         names = {part.path.name for part in parts}
         replaced = [(part.path.name, moment) for part in manifest.parts if part.path.name not in names]
         retired = [(name, since) for name, since in manifest.retired if 0 <= moment - since < RETIRED_KEPT_S]
-        published = Manifest(parts=parts, retired=(*retired, *replaced))
+        published = snapshots.Manifest(parts=parts, retired=(*retired, *replaced))
         if published != manifest:
-            write_manifest(self._directory, published)
+            snapshots.write_manifest(self._directory, published)
         kept = names | {name for name, _ in published.retired}
         for file in self._directory.glob("*part-*.parquet*"):
             if file.name not in kept:
@@ -223,10 +205,10 @@ class SealStep:
     """One part to write: blocks that no part holds, and parts to merge with them."""
 
     blocks: Ranges = ()
-    merged: tuple[Part, ...] = ()
+    merged: tuple[snapshots.Part, ...] = ()
 
 
-def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[SealStep]:
+def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[snapshots.Part]) -> list[SealStep]:
     """Cut the blocks that are not laid down into parts of bounded size. The last is merged with parts of its own size.
 
     A part is rewritten only into one at least half as large again, so a probe is rewritten a logarithmic number of
@@ -235,7 +217,7 @@ def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[Seal
     steps = [SealStep(blocks=ranges_of(block.id for block in group)) for group in groups[:-1]]
     last = groups[-1] if groups else []
     rows = sum(block.probe_count for block in last)
-    merging: list[Part] = []
+    merging: list[snapshots.Part] = []
     for part in sorted(parts, key=lambda part: part.contents.rows):
         size = part.contents.rows
         if size <= max(2 * rows, _ALWAYS_MERGED_ROWS) and rows + size <= LARGEST_PART_ROWS:
@@ -246,22 +228,22 @@ def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[Seal
     return steps
 
 
-def _may_be_merged(part: Part) -> bool:
+def _may_be_merged(part: snapshots.Part) -> bool:
     return part.contents.rows < LARGEST_PART_ROWS
 
 
-def _source(parts: Sequence[Part]) -> str:
+def _source(parts: Sequence[snapshots.Part]) -> str:
     if not parts:
         return unsealed_select("sealing")
     columns = ", ".join(column.name for column in PROBE_COLUMNS)
-    files = ", ".join(quoted(part.path) for part in parts)
+    files = ", ".join(part_files.quoted(part.path) for part in parts)
     return f"{unsealed_select('sealing')} UNION ALL SELECT {columns} FROM read_parquet([{files}])"  # noqa: S608 - our text
 
 
 @contextmanager
 def _locked_directory(location: StoreLocation, store_id: str, wait_s: float) -> Iterator[Path]:
     """Hold the sealers' lock of the first directory that can be written; the system frees it when a sealer dies."""
-    directory, lock = _open_lock(snapshot_directories(location, store_id))
+    directory, lock = _open_lock(snapshots.snapshot_directories(location, store_id))
     with lock:
         deadline = time.monotonic() + wait_s
         while True:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.light_dataclass import NamedTuple, dataclass
+from store.light_dataclass import dataclass
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
@@ -41,15 +41,6 @@ class LoadPart(WrittenFile):
     loads: Ranges
     count: int
     rows: int
-
-
-class _Counted(NamedTuple):
-    part: int
-    loads: int
-
-
-class _LoadId(NamedTuple):
-    id: int
 
 
 def create_load_relation(
@@ -195,7 +186,7 @@ def _count(transaction: ReadTransaction, kind: str, wanted: Collection[Ranges], 
         f"SELECT r.part, COUNT(*) FROM {transaction.ranges} CROSS JOIN {table} l"  # noqa: S608 - our text
         f" WHERE l.{number} BETWEEN r.lo AND r.hi GROUP BY r.part"
     )
-    found = dict(transaction.rows(_Counted, statement, (json.dumps(ranges),)))
+    found = dict(transaction.numbers(statement, (json.dumps(ranges),)))
     counts |= {(table, loads): found.get(place, 0) for place, loads in enumerate(listed)}
 
 
@@ -205,7 +196,7 @@ def _ids(transaction: ReadTransaction, kind: str, within: Ranges) -> list[int]:
         f"SELECT l.{number} FROM {transaction.ranges} CROSS JOIN {table} l"  # noqa: S608 - our names
         f" WHERE l.{number} BETWEEN r.lo AND r.hi ORDER BY 1"
     )
-    return [row.id for row in transaction.rows(_LoadId, statement, (as_parameter(within),))]
+    return list(transaction.values(int, statement, (as_parameter(within),)))
 
 
 def _names(relation: str) -> str:

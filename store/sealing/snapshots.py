@@ -263,11 +263,6 @@ def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSum
     return sums
 
 
-class _Named(NamedTuple):
-    id: int
-    name: str
-
-
 @dataclass(frozen=True, slots=True)
 class StoreNames:
     models: dict[int, str]
@@ -276,8 +271,8 @@ class StoreNames:
     @classmethod
     def read(cls, transaction: ReadTransaction) -> StoreNames:
         return cls(
-            dict(transaction.rows(_Named, "SELECT id, name FROM model ORDER BY id")),
-            dict(transaction.rows(_Named, "SELECT id, COALESCE(name, label) FROM workload ORDER BY id")),
+            transaction.named("SELECT id, name FROM model ORDER BY id"),
+            transaction.named("SELECT id, COALESCE(name, label) FROM workload ORDER BY id"),
         )
 
     def digest(self, models: Ranges, workloads: Ranges) -> str:

@@ -7,33 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store import sealing
 from store.errors import StoreError, UnreadableRowsError
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.reading.load_blocks import stored_loads
 from store.schema import PROBE_COLUMNS
-from store.sealing import (
-    LOAD_RELATIONS,
-    KeptDigest,
-    Part,
-    Ranges,
-    Snapshot,
-    UnsealedBlock,
-    blocks_within,
-    changed_blocks,
-    columns_of,
-    complement,
-    create_table,
-    groups_of,
-    insert_from_store,
-    kept_digests,
-    load_snapshot,
-    load_unsealed,
-    parts_of_loads,
-    quoted,
-    ranges_of,
-    unsealed_select,
-)
 
 if TYPE_CHECKING:
     import duckdb
@@ -68,14 +47,14 @@ def compare_loads(
         if not block.unchanged:
             changed.append(LoadBlockDigest(block_id=block.block_id, scenario=block.scenario))
     differing = []
-    for relation in LOAD_RELATIONS:
-        for path, loads in parts_of_loads(transaction, location, relation):
+    for relation in sealing.LOAD_RELATIONS:
+        for path, loads in sealing.parts_of_loads(transaction, location, relation):
             if rows := sum(_loads_apart(connection, transaction, relation, path, some) for some in _cut(loads)):
                 differing.append((path, rows))
     return LoadFindings(blocks=blocks, changed=tuple(changed), differing=tuple(differing))
 
 
-def _cut(loads: Ranges) -> Iterator[tuple[int, int]]:
+def _cut(loads: sealing.Ranges) -> Iterator[tuple[int, int]]:
     for low, high in loads:
         for start in range(low, high + 1, _LOADS_AT_ONCE):
             yield start, min(high, start + _LOADS_AT_ONCE - 1)
@@ -88,14 +67,16 @@ def _loads_apart(
     path: Path,
     within: tuple[int, int],
 ) -> int:
-    create_table(connection, _TABLE, columns_of(relation))
+    sealing.create_table(connection, _TABLE, sealing.columns_of(relation))
     try:
         try:
-            insert_from_store(connection, transaction, _TABLE, relation, (within,))
+            sealing.insert_from_store(connection, transaction, _TABLE, relation, (within,))
         except StoreError:
             connection.execute(f"DELETE FROM {_TABLE}")  # noqa: S608 - our name
         number = "id" if relation == "load" else "load_id"
-        return _rows_apart(connection, [name for name, _ in columns_of(relation)], _TABLE, path, (number, *within))
+        return _rows_apart(
+            connection, [name for name, _ in sealing.columns_of(relation)], _TABLE, path, (number, *within)
+        )
     finally:
         connection.execute(f"DROP TABLE {_TABLE}")
 
@@ -108,9 +89,9 @@ _COLUMNS = [column.name for column in PROBE_COLUMNS]
 class RowFindings:
     """Changed blocks, and parts that differ."""
 
-    snapshot: Snapshot
-    changed: tuple[KeptDigest, ...] = ()
-    differing: tuple[tuple[Part, int], ...] = ()  # part, and how many rows only one of the two has
+    snapshot: sealing.Snapshot
+    changed: tuple[sealing.KeptDigest, ...] = ()
+    differing: tuple[tuple[sealing.Part, int], ...] = ()  # part, and how many rows only one of the two has
     loads: LoadFindings
 
 
@@ -118,13 +99,13 @@ def compare_rows(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, location: StoreLocation
 ) -> RowFindings:
     """Every row once, few in memory."""
-    snapshot = load_snapshot(connection, transaction, location, transaction.store_id, full_hash=lambda _: True)
-    changed: list[KeptDigest] = []
-    differing: list[tuple[Part, int]] = []
+    snapshot = sealing.load_snapshot(connection, transaction, location, transaction.store_id, full_hash=lambda _: True)
+    changed: list[sealing.KeptDigest] = []
+    differing: list[tuple[sealing.Part, int]] = []
     for part in (*snapshot.parts, None):
         rows = 0
-        for group in groups_of(
-            blocks_within(transaction, part.contents.blocks if part else complement(snapshot.blocks))
+        for group in sealing.groups_of(
+            sealing.blocks_within(transaction, part.contents.blocks if part else sealing.complement(snapshot.blocks))
         ):
             for found, apart in _compared(connection, transaction, part, group):
                 changed += found
@@ -138,16 +119,16 @@ def compare_rows(
 def _compared(
     connection: duckdb.DuckDBPyConnection,
     transaction: ReadTransaction,
-    part: Part | None,
-    group: Sequence[UnsealedBlock],
-) -> Iterator[tuple[list[KeptDigest], int]]:
+    part: sealing.Part | None,
+    group: Sequence[sealing.UnsealedBlock],
+) -> Iterator[tuple[list[sealing.KeptDigest], int]]:
     """An unreadable block is found by halving."""
-    ranges = ranges_of(block.id for block in group)
+    ranges = sealing.ranges_of(block.id for block in group)
     connection.execute(f"CREATE SCHEMA {_SCHEMA}")
     try:
-        load_unsealed(connection, transaction, ranges, schema=_SCHEMA)
-        connection.execute(f"CREATE VIEW {_SCHEMA}.wide AS {unsealed_select(_SCHEMA)}")
-        found = changed_blocks(connection, transaction, f"{_SCHEMA}.wide", ranges)
+        sealing.load_unsealed(connection, transaction, ranges, schema=_SCHEMA)
+        connection.execute(f"CREATE VIEW {_SCHEMA}.wide AS {sealing.unsealed_select(_SCHEMA)}")
+        found = sealing.changed_blocks(connection, transaction, f"{_SCHEMA}.wide", ranges)
         within = ("block_id", ranges[0][0], ranges[-1][1]) if ranges else ("block_id", 0, 0)
         apart = _rows_apart(connection, _COLUMNS, f"{_SCHEMA}.wide", part.path, within) if part else 0
         compared = [(found, apart)]
@@ -158,7 +139,7 @@ def _compared(
     if compared or not group:
         yield from compared
     elif len(group) == 1:
-        yield list(kept_digests(transaction, ranges)), group[0].probe_count if part else 0
+        yield list(sealing.kept_digests(transaction, ranges)), group[0].probe_count if part else 0
     else:
         half = len(group) // 2
         yield from _compared(connection, transaction, part, group[:half])
@@ -170,7 +151,7 @@ def _rows_apart(
 ) -> int:
     listed, (column, low, high) = ", ".join(names), within
     here = f"SELECT {listed} FROM {mine}"  # noqa: S608 - our names
-    laid = f"SELECT {listed} FROM read_parquet({quoted(path)}) WHERE {column} BETWEEN {low:d} AND {high:d}"  # noqa: S608
+    laid = f"SELECT {listed} FROM read_parquet({sealing.quoted(path)}) WHERE {column} BETWEEN {low:d} AND {high:d}"  # noqa: S608
     row = connection.execute(
         f"SELECT COUNT(*) FROM ((({here}) EXCEPT ALL ({laid})) UNION ALL (({laid}) EXCEPT ALL ({here})))"  # noqa: S608
     ).fetchone()

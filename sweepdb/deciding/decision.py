@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from queries import learning
 from queries.asking import Answer, Framed
 from store.location import StoreLocation
-
-if TYPE_CHECKING:
-    from queries.learning import Disagreement
 
 REPORT = "deployments"  # whose options a question has
 Mode = Literal["aggregated", "pd", "both"]
@@ -125,7 +123,7 @@ class Decision(Framed):
     gain: float  # below which no run is worth it, as a share
     runs: tuple[Run, ...]
     bands: tuple[Band, ...]  # of the answer's server, those of the next starts, and those that come next
-    disagreements: tuple[Disagreement, ...]  # runs that lie far from what the others say of them
+    disagreements: tuple[learning.Disagreement, ...]  # runs that lie far from what the others say of them
     versions_left_out: tuple[str, ...]  # of engines, whose runs disagree with the others
     ruled_out: Mapping[str, str]  # scenarios of plans that did not start, and why
     curve: Answer  # the stored rows that it is about

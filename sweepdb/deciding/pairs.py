@@ -14,27 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from evaluator.serving import (
-    PROMPTS_PER_USER,
-    DecodeSide,
-    PairLoad,
-    PrefillSide,
-    burst_ms,
-    first_token_ms,
-    left_over_ms,
-    moving_bytes_per_s,
-    others_load,
-    pair_of_users,
-    pair_times,
-    queueing_ms,
-    transfer_ms,
-)
+from evaluator import serving
 from sweepdb.deciding.settings import Pair, Server, Setting, rising
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from evaluator.serving import PairTimes
     from queries.connect import StoreConnection
 
     Floats = NDArray[np.float64]
@@ -46,7 +31,8 @@ _HALVINGS = 26
 _ROWS = f"""
 SELECT
     probe, batch_size, concurrency, ttft_ms, makespan_ms, prompt_service_ms, tpot_exclusive_ms, tokens_per_step,
-    kv_bytes_per_request, coalesce(prompts_per_user, {PROMPTS_PER_USER}), (1 + coalesce(shortest_length, 1)) / 2,
+    kv_bytes_per_request, coalesce(prompts_per_user, {serving.PROMPTS_PER_USER}),
+    (1 + coalesce(shortest_length, 1)) / 2,
     (SELECT any_value(string_split(link_bandwidths, ' | ')[1])::DOUBLE FROM device WHERE key = device_key)
 FROM probe
 WHERE probe IN (SELECT unnest($probes::VARCHAR[]))
@@ -115,7 +101,7 @@ class StoredSides:
             for taking, decoding in _units(prefill.num_devices, decode.num_devices, budget):
                 pair = _unit(prompts, taking, steps, decoding)
                 for row in rising(ladder, lambda row: row.concurrency, _STEP):
-                    found = pair_times(pair.prompts, _side(row, decoding), pair.load)
+                    found = serving.pair_times(pair.prompts, _side(row, decoding), pair.load)
                     if found is not None and (taking == 1 or found.prefill_utilisation >= _LEAST_BUSY):
                         yield self._setting(pair, lone, row, found)
 
@@ -125,11 +111,11 @@ class StoredSides:
             return None
         (_, lone), (_, ladder) = sides = self.prefills[prompts], self.decodes[steps]
         pair = _unit(sides[0], counts[0], sides[1], counts[1])
-        found = pair_of_users(pair.prompts, pair.steps, pair.load, users)
+        found = serving.pair_of_users(pair.prompts, pair.steps, pair.load, users)
         row = min(ladder, key=lambda one: abs(math.log(one.concurrency * counts[1] / _decoding(found))))
         return self._setting(pair, lone, row, found)
 
-    def _setting(self, pair: Pair, lone: _Row, row: _Row, found: PairTimes) -> Setting:
+    def _setting(self, pair: Pair, lone: _Row, row: _Row, found: serving.PairTimes) -> Setting:
         sides, counts = (pair.prefill, pair.decode), f"{pair.prefill_instances}P{pair.decode_instances}D"
         first, second = (self.plans[one.scenario] for one in sides)
         scenario = f"{pair.prefill.scenario} {pair.decode.scenario} {counts}"
@@ -146,7 +132,7 @@ class StoredSides:
         )
 
 
-def _decoding(found: PairTimes) -> float:
+def _decoding(found: serving.PairTimes) -> float:
     return found.requests_per_s * (found.e2e_ms - found.ttft_ms) / 1e3
 
 
@@ -160,25 +146,29 @@ def _units(prefill: int, decode: int, budget: int | None) -> Iterator[tuple[int,
 def _unit(prompts: _Prompts, taking: int, steps: _Steps, decoding: int) -> Pair:
     (prefill, lone), (decode, ladder) = prompts, steps
     receiving, share = lone.ttft_ms - lone.makespan_ms, lone.mean_share
-    moving = transfer_ms(share * lone.kv_bytes, prefill.tp * prefill.pp, moving_bytes_per_s(lone.link_bytes_per_s))
+    moving = serving.transfer_ms(
+        share * lone.kv_bytes, prefill.tp * prefill.pp, serving.moving_bytes_per_s(lone.link_bytes_per_s)
+    )
     return Pair(
         prefill=prefill,
         decode=decode,
         prefill_instances=taking,
         decode_instances=decoding,
-        prompts=PrefillSide(
+        prompts=serving.PrefillSide(
             alone_ms=share * lone.makespan_ms + receiving,
             service_ms=share * (lone.service_ms or 0.0),
             servers=taking * prefill.dp,
             request_ms=receiving,
         ),
-        load=PairLoad(output_length=decode.output_length, transfer_ms=moving, prompts_per_user=lone.prompts_per_user),
+        load=serving.PairLoad(
+            output_length=decode.output_length, transfer_ms=moving, prompts_per_user=lone.prompts_per_user
+        ),
         steps=tuple(_side(row, decoding) for row in ladder),
     )
 
 
-def _side(row: _Row, instances: int) -> DecodeSide:
-    return DecodeSide(
+def _side(row: _Row, instances: int) -> serving.DecodeSide:
+    return serving.DecodeSide(
         decoding=float(row.concurrency * instances), tpot_ms=row.tpot_ms, tokens_per_step=row.tokens_per_step
     )
 
@@ -214,7 +204,7 @@ class PairsInWorlds:
             low = np.where(too_many, low, middle)
         users, ttft, tpot = self._at(low, longer, slower)
         rate = np.maximum(low / (self._tokens * tpot), 1e-12)
-        return ttft + (1.0 - self._first) * left_over_ms(self._users, users, rate), tpot
+        return ttft + (1.0 - self._first) * serving.left_over_ms(self._users, users, rate), tpot
 
     def _at(self, decoding: Floats, longer: Floats, slower: Floats) -> tuple[Floats, Floats, Floats]:
         """Infinite where prefill cannot keep up; and their times."""
@@ -223,11 +213,11 @@ class PairsInWorlds:
         rate = decoding / answer
         offered = rate * service / self._servers
         unqueued = self._alone * longer + self._transfer + self._slot * tpot
-        load = others_load(rate, unqueued + answer, service, self._servers)
-        wait = queueing_ms(np.minimum(load, 1.0 - 1e-9), service)
+        load = serving.others_load(rate, unqueued + answer, service, self._servers)
+        wait = serving.queueing_ms(np.minimum(load, 1.0 - 1e-9), service)
         users = np.where(offered < 1.0, rate * (unqueued + wait + answer), np.inf)
-        burst = burst_ms(self._users, service, self._servers)
-        return users, first_token_ms(unqueued, wait, burst, self._first), tpot
+        burst = serving.burst_ms(self._users, service, self._servers)
+        return users, serving.first_token_ms(unqueued, wait, burst, self._first), tpot
 
 
 def _slope(pair: Pair, tpot_ms: float) -> float:

@@ -6,20 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from queries import learning
 from queries.asking import Answer, Limits, Question, ReportOptions
 from queries.connect import StoreConnection
 from queries.judging import KEY_LENGTH
-from queries.learning import (
-    FailedStart,
-    Known,
-    Lessons,
-    OwnPoint,
-    Prior,
-    Process,
-    failed_pairs,
-    failed_scenarios,
-    prior_of,
-)
 from queries.learning import Setting as Located
 from queries.probes import find_scenario
 from queries.session import Session
@@ -49,17 +39,19 @@ class OwnRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Teaching:
-    prior: Prior
-    processes: Mapping[Hashable, Process] = field(default_factory=dict)
-    known: Mapping[int, Known] = field(default_factory=dict)  # by scenario
+    prior: learning.Prior
+    processes: Mapping[Hashable, learning.Process] = field(default_factory=dict)
+    known: Mapping[int, learning.Known] = field(default_factory=dict)  # by scenario
     versions_left_out: tuple[str, ...] = ()  # of engines, whose runs disagree with the others
 
     def group_of(self, one: Setting) -> Hashable:
         known = self.known.get(one.server.scenario_id)
         return (one.pair is not None, *one.server.group) if known is None else known.group
 
-    def process_of(self, group: Hashable, one: Setting) -> Process:
-        return self.processes.get(group) or Process((), self.prior if one.pair is None else prior_of("apart"))
+    def process_of(self, group: Hashable, one: Setting) -> learning.Process:
+        return self.processes.get(group) or learning.Process(
+            (), self.prior if one.pair is None else learning.prior_of("apart")
+        )
 
     def located(self, one: Setting) -> Located:
         return self.at(one.server, one.batch_size)
@@ -80,7 +72,11 @@ class Teaching:
 
 
 def own_runs(
-    location: StoreLocation, points: Sequence[OwnPoint], settings: Iterable[Setting], sides: StoredSides, prior: Prior
+    location: StoreLocation,
+    points: Sequence[learning.OwnPoint],
+    settings: Iterable[Setting],
+    sides: StoredSides,
+    prior: learning.Prior,
 ) -> tuple[tuple[OwnRun, ...], Teaching]:
     of_scenarios: dict[int, list[Setting]] = defaultdict(list)
     for one in settings:
@@ -92,12 +88,14 @@ def own_runs(
     left_out = dict.fromkeys(version for group in learned.groups.values() for version in group.read[1])
     order = {point.key: place for place, point in enumerate(points)}
     runs = {run.measurement: run for run in _runs(lessons, of_scenarios, sides)}
-    processes: dict[Hashable, Process] = dict(learned.processes.items())
+    processes: dict[Hashable, learning.Process] = dict(learned.processes.items())
     teaching = Teaching(prior=prior, processes=processes, known=learned.told, versions_left_out=tuple(left_out))
     return tuple(sorted(runs.values(), key=lambda run: order[run.measurement])), teaching
 
 
-def _runs(lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]], sides: StoredSides) -> Iterable[OwnRun]:
+def _runs(
+    lessons: learning.Lessons, of_scenarios: Mapping[int, Sequence[Setting]], sides: StoredSides
+) -> Iterable[OwnRun]:
     for match in (match for some in lessons.matched.values() for match in some):
         settings, measured = of_scenarios.get(match.known.id, ()), match.point.measured
         users, setting = match.point.setting.users, None
@@ -119,12 +117,12 @@ def _runs(lessons: Lessons, of_scenarios: Mapping[int, Sequence[Setting]], sides
             )
 
 
-def failed_plans(location: StoreLocation, failed: Sequence[FailedStart], stored: Stored) -> dict[str, str]:
+def failed_plans(location: StoreLocation, failed: Sequence[learning.FailedStart], stored: Stored) -> dict[str, str]:
     """With reasons; pairs by both plans."""
     ids = frozenset(one.server.scenario_id for one in stored.settings)
     with read_transaction(location) as transaction:
-        found = failed_scenarios(transaction, failed, ids)
-        pairs = failed_pairs(transaction, failed, stored.sides.scenarios)
+        found = learning.failed_scenarios(transaction, failed, ids)
+        pairs = learning.failed_pairs(transaction, failed, stored.sides.scenarios)
     whole = {key[:KEY_LENGTH]: one.why for key, one in found.items()}
     return whole | {" ".join(key[:KEY_LENGTH] for key in both): one.why for both, one in pairs.items()}
 

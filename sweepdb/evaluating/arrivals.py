@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from evaluator import arrivals, inputs
 from evaluator.inputs import TIERS
 from evaluator.request import SweepRequest
+from store import schema
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
-
-if TYPE_CHECKING:
-    from evaluator.arrivals import ArrivalKind, ArrivalRequest, CacheRoom, PoolSettings
-    from evaluator.inputs import TracedArrivals
-    from store.schema import TierName
 
 FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
@@ -24,7 +20,7 @@ _ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_t
               "keep_requests", "trace_caches")  # fmt: skip
 
 
-def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
+def arrivals_of(options: SweepOptions) -> arrivals.ArrivalRequest | None:
     if options.arrivals is None:
         given = [name for name in _ONLY_WITH if getattr(options, name) != getattr(SweepOptions(), name)]
         if given:
@@ -32,26 +28,24 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
         return None
     if not FEWEST <= options.requests <= MOST:
         raise InputError(f"`requests` must lie between {FEWEST} and {MOST:,}, not {options.requests}")
-    from evaluator.arrivals import ArrivalProcess, ArrivalRequest, PlaySettings  # a fifth of a second of imports
-
     name, _, file = options.arrivals.partition(":")
     trace = None
     if name == "trace" and file:
         trace = _trace(Path(file), options)
-        process = ArrivalProcess(
+        process = arrivals.ArrivalProcess(
             kind="trace", requests=trace.times.size, seed=_seed(options.seed), trace_sha256=trace.sha256
         )
     else:
         kind, cv = _process(options.arrivals)
-        process = ArrivalProcess(kind=kind, requests=options.requests, seed=_seed(options.seed), cv=cv)
+        process = arrivals.ArrivalProcess(kind=kind, requests=options.requests, seed=_seed(options.seed), cv=cv)
     for name in ("reject_ttft", "reject_tbt"):
         reject = getattr(options, name)
         if reject is not None and not (math.isfinite(reject) and reject > 0):
             raise InputError(f"`{name}` must be a number of ms above 0, not {reject:g}")
     if options.reject_tbt is not None and options.prefill_policy is not None:
         raise InputError("instances of a pool generate one token, so none is late", hint="leave `reject_tbt` out")
-    return ArrivalRequest(
-        settings=PlaySettings(
+    return arrivals.ArrivalRequest(
+        settings=arrivals.PlaySettings(
             process=process,
             kv_admission=options.kv_admission,
             dispatch=options.dispatch,
@@ -66,7 +60,7 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
     )
 
 
-def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings | None:
+def _pool(options: SweepOptions, trace: inputs.TracedArrivals | None) -> arrivals.PoolSettings | None:
     if options.prefill_policy is None:
         return None
     if trace is None or trace.blocks is None:
@@ -76,9 +70,7 @@ def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings |
         )
     if not (math.isfinite(options.balance_threshold) and options.balance_threshold >= 1.0):
         raise InputError(f"`balance_threshold` must be at least 1, not {options.balance_threshold:g}")
-    from evaluator.arrivals import PoolSettings
-
-    return PoolSettings(
+    return arrivals.PoolSettings(
         policy=options.prefill_policy,
         instances=options.prefill_instances,
         cache_blocks=options.cache_blocks,
@@ -86,7 +78,7 @@ def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings |
     )
 
 
-def _caches(options: SweepOptions, trace: TracedArrivals | None) -> tuple[CacheRoom, ...] | None:
+def _caches(options: SweepOptions, trace: inputs.TracedArrivals | None) -> tuple[arrivals.CacheRoom, ...] | None:
     if options.trace_caches is None:
         return None
     if options.prefill_policy is not None:
@@ -96,17 +88,15 @@ def _caches(options: SweepOptions, trace: TracedArrivals | None) -> tuple[CacheR
             "`trace_caches` needs a log with hashes of prompt blocks",
             hint="`arrivals=trace:FILE` with `hash_ids`, one for 512 tokens of every prompt; or state `host_hit_rate`",
         )
-    from evaluator.arrivals import CacheRoom
-
     rates = {name: getattr(options, f"{name}_gb_per_s") or 0.0 for name in TIERS}
     return tuple(
-        CacheRoom(name=name, room_bytes=1e9 * size, bytes_per_s=1e9 * rates[name])
+        arrivals.CacheRoom(name=name, room_bytes=1e9 * size, bytes_per_s=1e9 * rates[name])
         for name, size in rooms_of(options.trace_caches).items()
     )
 
 
-def rooms_of(text: str) -> dict[TierName, float]:
-    found: dict[TierName, float] = {}
+def rooms_of(text: str) -> dict[schema.TierName, float]:
+    found: dict[schema.TierName, float] = {}
     for part in text.split(","):
         name, _, size = part.strip().partition(":")
         tier = next((one for one in TIERS if one == name), None)
@@ -125,11 +115,9 @@ def rooms_of(text: str) -> dict[TierName, float]:
     return {name: found[name] for name in TIERS if name in found}
 
 
-def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> tuple[str, ...]:
+def notes_of(asked: arrivals.ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> tuple[str, ...]:
     if asked is None:
         return ()
-    from evaluator.arrivals import has_compiled_play
-
     requests = asked.settings.process.requests
     few = f"note: {requests} requests give wide intervals; 20,000 are usual (`requests=20000`)"
     if all(part.engine is None for part in parts):
@@ -142,7 +130,7 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
         said.append("note: the log states images of its requests; with `images` and `image_size` they are encoded")
     elif stated:
         said.append("note: requests have as many images as the log states, within the prompts that it states")
-    if not has_compiled_play():
+    if not arrivals.has_compiled_play():
         said.append(
             "note: simulations run in Python here, about 100 times slower, with the same numbers: install a C compiler"
             " (apt-get install gcc; on macOS the command line tools of Xcode)"
@@ -150,21 +138,19 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
     return tuple(said)
 
 
-def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
+def _trace(path: Path, options: SweepOptions) -> inputs.TracedArrivals:
     shares = ("prefix_cache_hit_rate", *(f"{name}_hit_rate" for name in TIERS))
     other = next((name for name in ("prefill_policy", "trace_caches") if getattr(options, name) is not None), None)
     given = next((name for name in shares if getattr(options, name)), None)
     if other is not None and given is not None:
         raise InputError(f"`{other}` says what of a log's prompts is cached", hint=f"leave `{given}` out")
-    from evaluator.inputs import read_arrivals
-
-    trace = read_arrivals(path, most=options.requests)
+    trace = inputs.read_arrivals(path, most=options.requests)
     if trace.times.size < FEWEST:
         raise InputError(f"{path}: {trace.times.size} requests are too few to simulate; {FEWEST} at least")
     return trace
 
 
-def _process(text: str) -> tuple[ArrivalKind, float]:
+def _process(text: str) -> tuple[arrivals.ArrivalKind, float]:
     name, _, value = text.partition(":")
     if text == "poisson":
         return "poisson", 1.0

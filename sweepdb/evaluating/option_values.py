@@ -10,6 +10,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
+from evaluator import inputs
 from queries.asking import Declared, declared, in_new_words
 from store.errors import InputError
 from store.light_dataclass import dataclass
@@ -50,10 +51,8 @@ def read_value(item: Declared, value: object, named: str) -> object:
     try:
         return kind.read(value)
     except (OverflowError, TypeError, ValueError) as error:
-        from evaluator.inputs import shortened  # the command line reads options without the evaluator
-
         expected = f"at most {_LARGEST:,}" if isinstance(error, OverflowError) else kind.expected
-        raise InputError(f"{named} must be {expected}, not {shortened(value)}") from None
+        raise InputError(f"{named} must be {expected}, not {inputs.shortened(value)}") from None
 
 
 def nearest(name: str, known: Collection[str]) -> str:

@@ -7,18 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from evaluator.inputs import (
-    FITTED,
-    DeviceProfile,
-    PlanSearch,
-    Workload,
-    bytes_of_weights,
-    linear_format,
-    load_device,
-    load_model,
-    published_bytes,
-    rule_of,
-)
+from evaluator import inputs
 from evaluator.request import SweepRequest, planned_scenarios
 from queries.asking import Limits
 from store.errors import InputError, StoreError
@@ -47,17 +36,17 @@ def check_possible(options: SweepOptions, parts: Sequence[SweepRequest]) -> None
         _check_formats(part)
 
 
-def _longest(workload: Workload) -> float:
+def _longest(workload: inputs.Workload) -> float:
     prompt = max((each.max_input_length for each in workload.bins), default=workload.input_length or 0)
     return prompt + workload.output_length
 
 
 def _check_formats(part: SweepRequest) -> None:
-    engine = rule_of(part.serving_model)
+    engine = inputs.rule_of(part.serving_model)
     for device in part.devices:
         rates = dict(device.matrix_flops_per_s)
         for name in (name for precision in part.precisions for name in precision.weights):
-            form = linear_format(name)
+            form = inputs.linear_format(name)
             lacks = form.activation_bits < 16 and form.compute not in rates and form.name != "MXFP4"
             if engine is not None and lacks and (form.compute == "int8" or engine == "trtllm"):
                 raise InputError(
@@ -67,7 +56,7 @@ def _check_formats(part: SweepRequest) -> None:
                 )
 
 
-def check_search(options: SweepOptions, search: PlanSearch) -> None:
+def check_search(options: SweepOptions, search: inputs.PlanSearch) -> None:
     if options.search != "tp":
         return
     beside = [
@@ -94,7 +83,7 @@ _FILLED = 0.75  # of memory by weights at most: the rest is for keys, values and
 
 
 def no_device(models: Sequence[str], store_url: str | None) -> InputError:
-    name, _ = load_model(models[0])
+    name, _ = inputs.load_model(models[0])
     stored, fitting = _stored(store_url), [f"{count} x {device}" for device, count in _fitting(name)]
     said = [f"this store has {', '.join(stored)}"] if stored else []
     said.append(f"{name} fits on {', '.join(fitting)}" if fitting else f"{name} fits on one host of no measured device")
@@ -112,9 +101,9 @@ def _stored(store_url: str | None) -> list[str]:
 
 
 def _fitting(model: str) -> Iterator[tuple[str, int]]:
-    weights = published_bytes(load_model(model)[1])
-    for name in FITTED:
-        device = load_device(name)
+    weights = inputs.published_bytes(inputs.load_model(model)[1])
+    for name in inputs.FITTED:
+        device = inputs.load_device(name)
         counts = (2**power for power in range(int(device.grid[-1]).bit_length()))
         room = _FILLED * device.memory_bytes
         count = None if weights is None else next((one for one in counts if weights <= one * room), None)
@@ -126,7 +115,7 @@ _RESERVED_BYTES = Limits().reserved_gib * 2**30  # of a device, as questions res
 _SPLITS = ("tp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes")
 
 
-def node_bytes(device: DeviceProfile) -> float:
+def node_bytes(device: inputs.DeviceProfile) -> float:
     return device.grid[-1] * float(device.memory_bytes - _RESERVED_BYTES)
 
 
@@ -152,7 +141,7 @@ def with_stages(part: SweepRequest, *, crossing: bool = False) -> tuple[SweepReq
 
 def _exceeds_nodes(part: SweepRequest) -> bool:
     return any(
-        bytes_of_weights(model.spec, precision) > node_bytes(device)
+        inputs.bytes_of_weights(model.spec, precision) > node_bytes(device)
         for model in part.models
         for precision in part.precisions
         for device in part.devices

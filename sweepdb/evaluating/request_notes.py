@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.inputs import (
-    Speculation,
-    choices_of_sizes,
-    engine_profile,
-    launchable_by,
-    list_engines,
-    slow_formats,
-    widened_formats,
-)
+from evaluator import inputs
 from evaluator.request import SweepRequest
 from store.schema import FORMULAS
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -28,7 +20,7 @@ def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tu
     return tuple(f"assumed: {line}" for line in dict.fromkeys(lines) if line)
 
 
-def said_of_drafts(drafts: Speculation | None) -> tuple[str, ...]:
+def said_of_drafts(drafts: inputs.Speculation | None) -> tuple[str, ...]:
     if drafts is None:
         return ()
     table, head = (
@@ -51,8 +43,8 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         yield f"{' and '.join(precision.weights)} weights as published{cache}"
     if options.pp_sizes is None and part.search.pp_sizes is not None:
         yield "pipeline stages too, as the weights do not fit one node"
-    if options.client_lengths is None and part.serving_model in list_engines():
-        least = engine_profile(part.serving_model).client.shortest
+    if options.client_lengths is None and part.serving_model in inputs.list_engines():
+        least = inputs.engine_profile(part.serving_model).client.shortest
         if least <= _SPREAD:
             yield f"lengths {least:g} to 1 of these (`client_lengths`)"
     engine = part.search.engine
@@ -68,8 +60,8 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
         for device in part.devices
         for precision in part.precisions
         for sentence in (
-            *slow_formats(device, precision, part.convention),
-            *(widened_formats(device, precision) if part.convention != "upstream" else ()),
+            *inputs.slow_formats(device, precision, part.convention),
+            *(inputs.widened_formats(device, precision) if part.convention != "upstream" else ()),
         )
     ]
     said += [
@@ -83,8 +75,8 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
 def _launches_none(part: SweepRequest, engine: str) -> bool:
     for phase in part.phases:
         for model in part.models:
-            found = choices_of_sizes(model.spec, part.instance_sizes(phase), part.search)
+            found = inputs.choices_of_sizes(model.spec, part.instance_sizes(phase), part.search)
             legal = [choice.plan for _, choice in found if choice.illegal is None]
-            if legal and not any(engine in launchable_by(model.spec, plan) for plan in legal):
+            if legal and not any(engine in inputs.launchable_by(model.spec, plan) for plan in legal):
                 return True
     return False

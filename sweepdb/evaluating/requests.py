@@ -10,29 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.inputs import (
-    BY_NAME,
-    LAUNCHERS,
-    TIERS,
-    DeviceProfile,
-    PlanSearch,
-    Precision,
-    SearchRule,
-    Speculation,
-    Workload,
-    cache_tiers,
-    check_precision,
-    kept_parts,
-    load_device,
-    load_distribution,
-    load_model,
-    mean_output_length,
-    speculation,
-    with_draft,
-    with_kernels_of,
-    with_parts,
-    workload_of,
-)
+from evaluator import inputs
 from evaluator.request import NamedModel, SweepRequest, workloads_of
 from evaluator.scenario import usual_precision, usual_search, usual_serving_model
 from store.errors import InputError
@@ -95,15 +73,15 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
     if not options.devices:
         raise no_device(options.models, store_url)
     convention = options.convention
-    drafts = None if options.speculative is None else speculation(options.speculative, options.mtp_acceptance)
+    drafts = None if options.speculative is None else inputs.speculation(options.speculative, options.mtp_acceptance)
     if drafts is not None:
         options = _drafting(options, drafts)
-    loaded = [load_model(name) for name in options.models]
+    loaded = [inputs.load_model(name) for name in options.models]
     if drafts is not None:
-        loaded = [with_draft(name, spec, drafts) for name, spec in loaded]
-    loaded = [(name, with_parts(spec, options.attention)) for name, spec in loaded]
+        loaded = [inputs.with_draft(name, spec, drafts) for name, spec in loaded]
+    loaded = [(name, inputs.with_parts(spec, options.attention)) for name, spec in loaded]
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in loaded)
-    devices = [load_device(name, family=options.family) for name in options.devices]
+    devices = [inputs.load_device(name, family=options.family) for name in options.devices]
     parts: list[SweepRequest] = []
     for name, served in _by_serving_model(options, devices, convention).items():
         whole = _product(options, convention, find_serving(name, store_url), served, store_url)
@@ -117,7 +95,7 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
     return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *warnings_of(parts)))
 
 
-def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
+def _drafting(options: SweepOptions, drafts: inputs.Speculation) -> SweepOptions:
     for keyword, given in (
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("workload", bool(options.workload_names)),
@@ -131,12 +109,12 @@ def _product(
     options: SweepOptions,
     convention: Convention,
     serving: Serving,
-    devices: Sequence[DeviceProfile],
+    devices: Sequence[inputs.DeviceProfile],
     store_url: str | None,
 ) -> SweepRequest:
     return SweepRequest(
         models=(),
-        devices=tuple(with_kernels_of(device, serving.label) for device in devices),
+        devices=tuple(inputs.with_kernels_of(device, serving.label) for device in devices),
         workloads=_workloads(options, serving, store_url),
         precisions=(),
         num_devices=_devices(options),
@@ -157,35 +135,35 @@ def _product(
 
 
 def _by_serving_model(
-    options: SweepOptions, devices: Sequence[DeviceProfile], convention: Convention
-) -> dict[str, list[DeviceProfile]]:
+    options: SweepOptions, devices: Sequence[inputs.DeviceProfile], convention: Convention
+) -> dict[str, list[inputs.DeviceProfile]]:
     if options.serving_models:
         return {name: list(devices) for name in options.serving_models}
-    served: dict[str, list[DeviceProfile]] = {}
+    served: dict[str, list[inputs.DeviceProfile]] = {}
     for device in devices:
         served.setdefault(usual_serving_model(device, convention), []).append(device)
     return served
 
 
-def _search(options: SweepOptions, serving: Serving, convention: Convention) -> PlanSearch:
+def _search(options: SweepOptions, serving: Serving, convention: Convention) -> inputs.PlanSearch:
     rules = {"rule", "engine"}
-    sizes = {item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name not in rules}
+    sizes = {item.name: getattr(options, item.name) for item in fields(inputs.PlanSearch) if item.name not in rules}
     rule, engine = usual_search(serving.label, convention)
     if options.search == "launchable" and engine is None:
         raise InputError(
             f"`search=launchable` needs an engine, and {serving.label} is none with launch rules",
-            hint=f"`serving_model={' or '.join(LAUNCHERS)}`",
+            hint=f"`serving_model={' or '.join(inputs.LAUNCHERS)}`",
         )
-    asked: SearchRule = options.search or rule
-    found = PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
+    asked: inputs.SearchRule = options.search or rule
+    found = inputs.PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
     check_search(options, found)
     return found
 
 
 def _by_precision(
     options: SweepOptions, models: Sequence[NamedModel], convention: Convention
-) -> dict[Precision, tuple[NamedModel, ...]]:
-    found: dict[Precision, tuple[NamedModel, ...]] = {}
+) -> dict[inputs.Precision, tuple[NamedModel, ...]]:
+    found: dict[inputs.Precision, tuple[NamedModel, ...]] = {}
     for linear in options.linear or (None,):
         for model in models:
             precision = _precision(options, linear, model, convention)
@@ -203,7 +181,9 @@ _LENGTH_FILES = (".yaml", ".yml", ".json")  # what a workload is a file by, and 
 NATIVE = "NATIVE"  # the format that the weights are published in
 
 
-def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
+def _precision(
+    options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention
+) -> inputs.Precision:
     """As named, else usual. Experts go as named linears, or as published."""
     usual, spec = usual_precision(model.spec, convention), model.spec
     cache = (options.attention or "").partition("+")[0]
@@ -224,11 +204,11 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
     in_files = {"mixers": spec.native_mixers or spec.native_linear, "head": spec.native_head or "BF16",
                 "drafts": spec.native_drafts or spec.native_linear}  # fmt: skip
     published = functools.partial(_published, model.name)
-    return check_precision(
-        Precision(
+    return inputs.check_precision(
+        inputs.Precision(
             linear=published(linear or usual.linear, spec.native_linear),
             experts=None if experts is None else published(experts, spec.native_experts),
-            attention=published(cache or usual.attention, spec.native_kv_cache) + kept_parts(spec),
+            attention=published(cache or usual.attention, spec.native_kv_cache) + inputs.kept_parts(spec),
             mxfp4_group_size=options.mxfp4_group_size,
             **{part: None if said is None else published(said, in_files[part]) for part, said in own.items()},
         )
@@ -237,8 +217,8 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
 
 def _published(model: str, name: str, native: str) -> str:
     chosen = native if name.upper() == NATIVE else name
-    if chosen.startswith(BY_NAME):
-        said = chosen.removeprefix(BY_NAME)
+    if chosen.startswith(inputs.BY_NAME):
+        said = chosen.removeprefix(inputs.BY_NAME)
         raise InputError(
             f"{model}: its name says {said}, and its files state no format of their weights",
             hint=f"say `quantization={said}` (or BF16), or lay hf_quant_config.json beside config.json",
@@ -265,7 +245,7 @@ def _phases(options: SweepOptions) -> tuple[Any, ...]:
     return PHASES
 
 
-def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -> tuple[Workload, ...]:
+def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -> tuple[inputs.Workload, ...]:
     options = _with_file_as_lengths(options)
     if options.workload_names:
         _check_alone(options)
@@ -281,9 +261,9 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
         else options.max_batched_tokens,
         "mtp_tokens": options.mtp_tokens,
         "mtp_acceptance": options.mtp_acceptance,
-        "tiers": cache_tiers(
-            {name: getattr(options, f"{name}_hit_rate") for name in TIERS},
-            {name: getattr(options, f"{name}_gb_per_s") for name in TIERS},
+        "tiers": inputs.cache_tiers(
+            {name: getattr(options, f"{name}_hit_rate") for name in inputs.TIERS},
+            {name: getattr(options, f"{name}_gb_per_s") for name in inputs.TIERS},
         ),
     }
     if _is_number(options.input_length):
@@ -297,8 +277,8 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
             if re.fullmatch(r"[0-9.]+[kK]", options.input_length)
             else "A workload of the store is named with `workload`.",
         )
-    bins = load_distribution(Path(options.input_length), output_length=options.output_length)
-    return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
+    bins = inputs.load_distribution(Path(options.input_length), output_length=options.output_length)
+    return (inputs.workload_of(input_length=None, output_length=inputs.mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
 
 
 def _with_file_as_lengths(options: SweepOptions) -> SweepOptions:
@@ -324,8 +304,8 @@ def _check_alone(options: SweepOptions) -> None:
         ("max_num_batched_tokens", options.max_batched_tokens is not None),
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("mtp_acceptance_rate", options.mtp_acceptance is not None),
-        *((f"{name}_hit_rate", getattr(options, f"{name}_hit_rate") != 0) for name in TIERS),
-        *((f"{name}_gb_per_s", getattr(options, f"{name}_gb_per_s") is not None) for name in TIERS),
+        *((f"{name}_hit_rate", getattr(options, f"{name}_hit_rate") != 0) for name in inputs.TIERS),
+        *((f"{name}_gb_per_s", getattr(options, f"{name}_gb_per_s") is not None) for name in inputs.TIERS),
     ):
         if given:
             raise InputError(
@@ -334,14 +314,14 @@ def _check_alone(options: SweepOptions) -> None:
             )
 
 
-def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -> Workload:
+def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -> inputs.Workload:
     length = float(input_length)
     for keyword, value in (("input_length", length), ("output_length", output_length)):
         if not math.isfinite(value):
             raise InputError(f"`{keyword}` must be a number of tokens, not {value:g}")
     if length != int(length) or output_length != int(output_length):
         raise InputError(f"lengths are whole tokens, not {input_length} and {output_length:g}")
-    return workload_of(input_length=int(length), output_length=int(output_length), **common)
+    return inputs.workload_of(input_length=int(length), output_length=int(output_length), **common)
 
 
 def _written_out(thousands: str) -> str:

@@ -23,6 +23,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.texts import counted
 from store.writing import get_operators
+from sweepdb import working
 from sweepdb.evaluating.option_values import JOBS, check_jobs, options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -31,7 +32,6 @@ from sweepdb.working import parse_workers
 if TYPE_CHECKING:
     from evaluator.arrivals import ArrivalRequest
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords  # a stub: types alone
-    from sweepdb.working import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def evaluate_requests(
     jobs: int = 1,
     on_progress: Callable[[Progress], None] = lambda _: None,
     arrivals: ArrivalRequest | None = None,
-    workers: Workers | None = None,
+    workers: working.Workers | None = None,
     rounds: Rounds | None = None,
 ) -> SweepReport:
     """As one sweep; creates a missing store. `rounds` as in run_sweep."""
@@ -61,9 +61,9 @@ def evaluate_requests(
                 shipped = part.serving_model == part.engine.name
                 keep_engine(store, part.engine, source="shipped" if shipped else "a profile given to evaluate")
         if workers is not None:
-            from sweepdb.working import run_on_workers
-
-            return run_on_workers(store, request, workers, label=label, on_progress=on_progress, arrivals=arrivals)
+            return working.run_on_workers(
+                store, request, workers, label=label, on_progress=on_progress, arrivals=arrivals
+            )
         return run_sweep(
             store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals, rounds=rounds
         )

@@ -5,22 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from evaluator.inputs import (
-    DEFAULT_TOKEN_BUDGET,
-    LOAD,
-    Client,
-    EngineProfile,
-    ImageRequest,
-    Launch,
-    Routing,
-    busiest_load,
-    check_images,
-    engine_profile,
-    fitted_engine,
-    label_of_engine,
-    list_engines,
-    with_client,
-)
+from evaluator import inputs
 from evaluator.serving import list_serving_models
 from queries.asking import declared, sides_of
 from store.errors import InputError
@@ -40,24 +25,24 @@ class Serving:
     """As scenarios name it, with its engine, if any."""
 
     label: str
-    engine: EngineProfile | None
+    engine: inputs.EngineProfile | None
 
     @property
     def token_budget(self) -> int:
-        return DEFAULT_TOKEN_BUDGET if self.engine is None else self.engine.token_budget
+        return inputs.DEFAULT_TOKEN_BUDGET if self.engine is None else self.engine.token_budget
 
 
 def find_serving(name: str, store_url: str | None) -> Serving:
     """A name, a profile's file, or a label of this store (`vllm@0a239add`)."""
     known = {_folded(each): each for each in list_serving_models()} | _CALLED
     label = known.get(_folded(name), name)
-    if label in list_engines():
-        return Serving(label, engine_profile(label))
+    if label in inputs.list_engines():
+        return Serving(label, inputs.engine_profile(label))
     if label in list_serving_models():
         return Serving(label, None)
     if Path(name).suffix in {".yaml", ".yml"}:
-        engine = engine_profile(name)
-        return Serving(label_of_engine(engine), engine)
+        engine = inputs.engine_profile(name)
+        return Serving(inputs.label_of_engine(engine), engine)
     if "@" in name:
         from evaluator.serving import stored_engine
         from store.opening import open_store
@@ -70,10 +55,14 @@ def find_serving(name: str, store_url: str | None) -> Serving:
             (
                 "Engines and formulas:",
                 *(
-                    f"{each}: {fitted_engine(each).note.replace(',', ':').partition(':')[0].rstrip('.')}."
-                    for each in list_engines()
+                    f"{each}: {inputs.fitted_engine(each).note.replace(',', ':').partition(':')[0].rstrip('.')}."
+                    for each in inputs.list_engines()
                 ),
-                *(f"{each}: formulas, no engine." for each in list_serving_models() if each not in list_engines()),
+                *(
+                    f"{each}: formulas, no engine."
+                    for each in list_serving_models()
+                    if each not in inputs.list_engines()
+                ),
                 "Of another engine, name its profile FILE.yaml.",
             )
         ),
@@ -87,7 +76,7 @@ def _folded(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def client_of(options: SweepOptions, serving: Serving) -> Client | None:
+def client_of(options: SweepOptions, serving: Serving) -> inputs.Client | None:
     """The engine's usual client with what was named; None where nothing was."""
     given = {field: getattr(options, keyword) for field, keyword in _CLIENT_KEYWORDS.items()}
     named = {field: float(value) for field, value in given.items() if value is not None}
@@ -96,14 +85,14 @@ def client_of(options: SweepOptions, serving: Serving) -> Client | None:
     if serving.engine is None:
         raise _no_engine(serving, *(_CLIENT_KEYWORDS[field] for field in named))
     try:
-        return with_client(serving.engine, named)
+        return inputs.with_client(serving.engine, named)
     except InputError as error:
         field, _, rest = error.message.partition(" ")
         raise InputError(f"`{_CLIENT_KEYWORDS.get(field, field)}` {rest}", hint=error.hint) from error
 
 
-def launch_of(options: SweepOptions, serving: Serving) -> Launch:
-    given = {one.name: getattr(options, one.name) for one in fields(Launch) if one.name != "compile"}
+def launch_of(options: SweepOptions, serving: Serving) -> inputs.Launch:
+    given = {one.name: getattr(options, one.name) for one in fields(inputs.Launch) if one.name != "compile"}
     named = {keyword: value for keyword, value in given.items() if value is not None}
     if named and serving.engine is None:
         raise _no_engine(serving, *(_keyword_of(name) for name in named))
@@ -111,30 +100,30 @@ def launch_of(options: SweepOptions, serving: Serving) -> Launch:
         least, keyword = int(name == "seats"), _keyword_of(name)
         if not least <= value <= LARGEST_COUNT:
             raise InputError(f"`{keyword}` must lie between {least} and {LARGEST_COUNT:,}, not {value}")
-    return Launch(compile=options.compile, **named)
+    return inputs.Launch(compile=options.compile, **named)
 
 
 def _keyword_of(field: str) -> str:
     return next(item.keyword for item in declared(SweepOptions) if item.field == field)
 
 
-def routing_of(options: SweepOptions) -> Routing | None:
+def routing_of(options: SweepOptions) -> inputs.Routing | None:
     if options.routing is None or options.routing == "auto":
         return None
-    load = busiest_load(options.routing)
+    load = inputs.busiest_load(options.routing)
     if load != 1.0 and options.convention == "upstream":
         raise InputError("`convention=upstream` deals tokens out evenly", hint="leave out `routing`")
-    return f"{LOAD}{load:g}" if options.routing.startswith(LOAD) else options.routing
+    return f"{inputs.LOAD}{load:g}" if options.routing.startswith(inputs.LOAD) else options.routing
 
 
 def _no_engine(serving: Serving, *keywords: str) -> InputError:
     return InputError(
         f"{', '.join(f'`{keyword}`' for keyword in keywords)}: {serving.label} simulates no client and no server",
-        hint=f"name an engine: `serving_model={' or '.join(list_engines()[-2:])}`",
+        hint=f"name an engine: `serving_model={' or '.join(inputs.list_engines()[-2:])}`",
     )
 
 
-def images_asked(options: SweepOptions) -> ImageRequest | None:
+def images_asked(options: SweepOptions) -> inputs.ImageRequest | None:
     if options.images is None or options.image_size is None:
         for keyword in ("images", "image_size", "encoder_split", "encoder_devices"):
             if getattr(options, keyword) is not None:
@@ -144,6 +133,6 @@ def images_asked(options: SweepOptions) -> ImageRequest | None:
                 )
         return None
     width, height = sides_of(options.image_size)
-    return check_images(
-        ImageRequest(count=options.images, width=width, height=height, split=options.encoder_split or "weights")
+    return inputs.check_images(
+        inputs.ImageRequest(count=options.images, width=width, height=height, split=options.encoder_split or "weights")
     )

@@ -12,15 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.serving import (
-    PROMPTS_PER_USER,
-    DecodeSide,
-    PairLoad,
-    PrefillSide,
-    moving_bytes_per_s,
-    pair_times,
-    transfer_ms,
-)
+from evaluator import serving
 from queries.probes import find_probe
 from store.errors import InputError
 from store.location import StoreLocation
@@ -155,29 +147,29 @@ def _of_pair(prefill: ServerCommand, decode: ServerCommand, location: StoreLocat
     share, sent = mean_share(decode.instance), prefill.instance
     answer, link = share * decode.instance.workload.output_length, sent.scenario.device.links[0]
     receiving = alone["ttft_ms"] - alone["makespan_ms"]
-    side = PrefillSide(
+    side = serving.PrefillSide(
         alone_ms=share * alone["makespan_ms"] + receiving,
         service_ms=share * alone["prompt_service_ms"],
         servers=prefill.instances * sent.plan.dp,
         request_ms=receiving,
     )
-    decoding = DecodeSide(
+    decoding = serving.DecodeSide(
         decoding=float(decode.instance.concurrency * decode.instances),
         tpot_ms=_number(decode.instance, "tpot_exclusive_ms"),
         tokens_per_step=_number(decode.instance, "tokens_per_step"),
     )
-    moved = transfer_ms(
+    moved = serving.transfer_ms(
         share * alone["kv_bytes_per_request"],
         sent.plan.tp * sent.plan.pp,
-        moving_bytes_per_s(link.bandwidth_bytes_per_s * link.efficiency),
+        serving.moving_bytes_per_s(link.bandwidth_bytes_per_s * link.efficiency),
     )
     prompts = sent.values["prompts_per_user"]
-    load = PairLoad(
+    load = serving.PairLoad(
         output_length=answer,
         transfer_ms=moved,
-        prompts_per_user=prompts if isinstance(prompts, int) else PROMPTS_PER_USER,
+        prompts_per_user=prompts if isinstance(prompts, int) else serving.PROMPTS_PER_USER,
     )
-    found = pair_times(side, decoding, load)
+    found = serving.pair_times(side, decoding, load)
     if found is None:  # prefill cannot keep up
         return None
     return WholeDeployment(

@@ -16,6 +16,7 @@ from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.texts import escaped
 from store.whole_files import write_folder
+from sweepdb.launching import shell_target
 from sweepdb.launching.benchmark_script import (
     BENCH,
     LADDER,
@@ -29,17 +30,6 @@ from sweepdb.launching.expectations import DEPLOYMENT, EXPECTED, MEASURED_AS, Wh
 from sweepdb.launching.flags_of_rows import command_of, production
 from sweepdb.launching.manifests import dynamo_version, graph_name, manifests
 from sweepdb.launching.server_command import ENGINE_NAMES, ENGINES, PRODUCTION, TARGETS, Files, Role, ServerCommand
-from sweepdb.launching.shell_target import (
-    SCRIPT,
-    START,
-    encoder_scripts,
-    on_a_host,
-    pair_start,
-    router_files,
-    scripts,
-    scripts_of,
-    start_files,
-)
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.sessions import open_session
 
@@ -77,9 +67,9 @@ def readme(commands: list[ServerCommand], target: str, files: Mapping[str, str])
 
 
 def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
-    if target == "shell" and START in files:
+    if target == "shell" and shell_target.START in files:
         elsewhere = ", which says how on several hosts" if commands[0].several else ""
-        return f"./{START}{elsewhere}; clients ask port 8000 of host 0"
+        return f"./{shell_target.START}{elsewhere}; clients ask port 8000 of host 0"
     if target == "shell":
         mine = (name for name in sorted(files) if name.endswith(".sh") and not name.startswith(PRODUCTION))
         return ", ".join(name for name in mine if name not in {BENCH, LADDER})
@@ -160,7 +150,7 @@ def launch_files(
         raise InputError("encoders on devices of their own are written as shell scripts", hint="`target=shell`")
     whole = whole_deployment(commands, location)
     files = _started_files(commands, target)
-    not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
+    not_set = _not_set(commands, routed=shell_target.SCRIPT in files or target in _ROUTED)
     files[BENCH] = benchmark_script(commands, seats_taken(commands) if whole is None else whole.users)
     if ladder:
         files[LADDER] = ladder_script(ladder)
@@ -171,19 +161,19 @@ def launch_files(
 
 
 def _started_files(commands: list[ServerCommand], target: str) -> Files:
-    files = {**scripts(commands), **encoder_scripts(commands)}
+    files = {**shell_target.scripts(commands), **shell_target.encoder_scripts(commands)}
     served = [production(one) for one in commands] if target == "shell" else []
-    files |= scripts(served)
+    files |= shell_target.scripts(served)
     for one in (*commands, *served):
         files |= one.config_files()
     files |= manifests(target, commands)
     first = commands[0]
     if target not in _ROUTED and not (target == "k8s" and first.several):  # its Service stands before the servers
-        files |= router_files(commands)
-    if target == "shell" and first.several and scripts_of(first) == first.instance.nodes:
-        files |= start_files(first, tuple(scripts([first])))
-    if target == "shell" and on_a_host(commands) and SCRIPT in files:
-        files |= pair_start(commands)
+        files |= shell_target.router_files(commands)
+    if target == "shell" and first.several and shell_target.scripts_of(first) == first.instance.nodes:
+        files |= shell_target.start_files(first, tuple(shell_target.scripts([first])))
+    if target == "shell" and shell_target.on_a_host(commands) and shell_target.SCRIPT in files:
+        files |= shell_target.pair_start(commands)
     return files
 
 

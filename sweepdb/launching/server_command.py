@@ -85,11 +85,15 @@ class Flags:
     table: FlagTable
     settings: Settings = field(default_factory=dict)
 
-    def add(self, name: str, value: object = None) -> None:
-        """Set a flag; the table refuses what the version does not take."""
-        text = None if value is None else str(value)
-        self.table.check(name, text)
-        self.settings[name] = text
+    def add(self, given: Mapping[str, object]) -> None:
+        """Set flags: True is one without a value, and False or None leave it out.
+
+        The table refuses what the version does not take."""
+        for name, value in given.items():
+            if value is not None and value is not False:
+                text = None if value is True else str(value)
+                self.table.check(name, text)
+                self.settings[name] = text
 
 
 def check_launchable(engine: Engine, instance: StoredInstance) -> None:

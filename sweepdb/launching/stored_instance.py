@@ -6,16 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evaluator.inputs import (
-    ModelSpec,
-    Plan,
-    Precision,
-    Workload,
-    catalogued_model,
-    draft_checkpoint,
-    published_as,
-    rule_of,
-)
+from evaluator import inputs
 from evaluator.scenario import Scenario
 from queries.asking import Limits
 from queries.probes import find_probe, parse_reference
@@ -49,19 +40,19 @@ class StoredInstance:
     draft_model: str | None = None  # where the draft beside the model lies
 
     @property
-    def model(self) -> ModelSpec:
+    def model(self) -> inputs.ModelSpec:
         return self.scenario.model
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> inputs.Plan:
         return self.scenario.plan
 
     @property
-    def precision(self) -> Precision:
+    def precision(self) -> inputs.Precision:
         return self.scenario.precision
 
     @property
-    def workload(self) -> Workload:
+    def workload(self) -> inputs.Workload:
         return self.scenario.workload
 
     @property
@@ -108,7 +99,7 @@ class StoredInstance:
 
     @property
     def engine(self) -> str | None:
-        return rule_of(self.scenario.serving_model)
+        return inputs.rule_of(self.scenario.serving_model)
 
     @property
     def predicted(self) -> dict[str, float]:
@@ -135,9 +126,9 @@ def read_instance(
     parsed = parse_reference(reference)
     planned = stored_scenario(location, parsed.scenario)
     if draft_model is None and planned.scenario.model.drafts_apart:
-        draft_model = draft_checkpoint(planned.model_name, planned.scenario.model)
+        draft_model = inputs.draft_checkpoint(planned.model_name, planned.scenario.model)
     name = _launched_name(planned.model_name, planned.scenario.model, draft_model)
-    checkpoint = published_as(name, planned.scenario.precision)
+    checkpoint = inputs.published_as(name, planned.scenario.precision)
     found = StoredInstance(
         probe=reference,
         scenario=replace(planned.scenario, model=_published(planned.scenario.model, checkpoint)),
@@ -158,9 +149,9 @@ def read_instance(
     return found
 
 
-def _published(model: ModelSpec, name: str) -> ModelSpec:
+def _published(model: inputs.ModelSpec, name: str) -> inputs.ModelSpec:
     """Formats of a catalogue checkpoint; rows know shapes alone."""
-    known = catalogued_model(name)
+    known = inputs.catalogued_model(name)
     if known is None:
         return model
     return replace(
@@ -173,7 +164,7 @@ def _published(model: ModelSpec, name: str) -> ModelSpec:
     )
 
 
-def _launched_name(name: str, model: ModelSpec, draft_model: str | None) -> str:
+def _launched_name(name: str, model: inputs.ModelSpec, draft_model: str | None) -> str:
     """Without the draft of MODEL+DRAFT."""
     if model.drafts_apart and draft_model is None:
         raise InputError(

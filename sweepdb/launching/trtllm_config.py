@@ -7,18 +7,7 @@ from __future__ import annotations
 import math
 
 from store.errors import InputError
-from sweepdb.launching.server_command import (
-    CONFIG_FILE,
-    PORTS,
-    Role,
-    ServerCommand,
-    caches_prompts,
-    check_launchable,
-    kv_format,
-    outside_bytes,
-    state_format,
-    trtllm_share,
-)
+from sweepdb.launching import server_command
 from sweepdb.launching.stored_instance import StoredInstance
 
 VERSIONS = ("1.3.0rc25", "1.3.0rc23")  # the newest first
@@ -26,7 +15,9 @@ TOKENS_A_BLOCK = 32
 DRAFT_TARGET = "Draft_Target"  # how drafts of a whole model are called
 
 
-def trtllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
+def trtllm_command(
+    instance: StoredInstance, role: server_command.Role, instances: int, version: str | None
+) -> server_command.ServerCommand:
     _check(instance, version)
     version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload
@@ -42,11 +33,11 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         "enable_chunked_prefill": True,
         "disable_overlap_scheduler": role == "prefill" or instance.model.draft_model is not None,
         "kv_cache_config": {
-            "dtype": kv_format(instance, {"FP8": "fp8"}) or "auto",
-            "free_gpu_memory_fraction": trtllm_share(instance),
+            "dtype": server_command.kv_format(instance, {"FP8": "fp8"}) or "auto",
+            "free_gpu_memory_fraction": server_command.trtllm_share(instance),
             "tokens_per_block": TOKENS_A_BLOCK,
-            "enable_block_reuse": caches_prompts(instance),
-            **({"host_cache_size": outside_bytes(instance)} if workload.tiers else {}),
+            "enable_block_reuse": server_command.caches_prompts(instance),
+            **({"host_cache_size": server_command.outside_bytes(instance)} if workload.tiers else {}),
         },
     }
     if instance.model.routed:
@@ -61,7 +52,7 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         config["speculative_config"] = _drafts(instance)
     if role != "server":
         config["cache_transceiver_config"] = {"backend": "DEFAULT", "max_tokens_in_buffer": instance.context_tokens}
-    return ServerCommand(
+    return server_command.ServerCommand(
         role=role,
         instances=instances,
         instance=instance,
@@ -69,14 +60,17 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         version=version,
         image=f"nvcr.io/nvidia/tensorrt-llm/release:{version}",
         program=("trtllm-serve", instance.model_name),
-        settings={"--port": str(PORTS[role]), "--extra_llm_api_options": f"{role}-{CONFIG_FILE}"},
+        settings={
+            "--port": str(server_command.PORTS[role]),
+            "--extra_llm_api_options": f"{role}-{server_command.CONFIG_FILE}",
+        },
         config=config,
         devices=f"tensor {plan.tp} x attention replicas {plan.dp} x pipeline {plan.pp} = {instance.devices}",
     )
 
 
 def _check(instance: StoredInstance, version: str | None) -> None:
-    check_launchable("trtllm", instance)
+    server_command.check_launchable("trtllm", instance)
     if version not in {None, *VERSIONS}:
         raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")
     if instance.model.draft_states:
@@ -88,7 +82,7 @@ def _check(instance: StoredInstance, version: str | None) -> None:
         raise InputError(
             "TensorRT-LLM has no settings for an encoder whose ranks share images", hint="`engine=vllm` or sglang"
         )
-    state_format(instance, {})
+    server_command.state_format(instance, {})
 
 
 def _drafts(instance: StoredInstance) -> dict[str, object]:

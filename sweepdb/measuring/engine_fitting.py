@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evaluator.inputs import (
-    NUMBERS,
-    EngineProfile,
-    FittedEngine,
-    as_yaml,
-    engine_from_file,
-    engine_profile,
-    label_of_engine,
-    list_engines,
-)
+from evaluator import inputs
 from evaluator.ledger import LATENCIES, OwnFit, Problem, central_metrics, fit_own, served_points
 from evaluator.serving import keep_engine
 from queries.errors import figures_of
@@ -53,7 +44,7 @@ class KeptFit:
 
     @property
     def label(self) -> str:
-        return label_of_engine(self.fit.profile)
+        return inputs.label_of_engine(self.fit.profile)
 
     def rows(self) -> list[list[object]]:
         """Errors before, in sample and held out, as ENGINE_COLUMNS."""
@@ -67,7 +58,7 @@ class KeptFit:
 
     def changes(self) -> list[tuple[str, float, float]]:
         before, after = self.fit.start, self.fit.profile
-        moved = [name for name in NUMBERS if getattr(before, name) != getattr(after, name)]
+        moved = [name for name in inputs.NUMBERS if getattr(before, name) != getattr(after, name)]
         return [(name, getattr(before, name), getattr(after, name)) for name in moved]
 
 
@@ -83,7 +74,7 @@ def fit_serving(
 
     Points are those of `files`, imported too, or all stored, with every text of `only` in device, model or engine
     version. Overwrites no file."""
-    start = None if engine is None or engine in list_engines() else _start_from_file(engine)
+    start = None if engine is None or engine in inputs.list_engines() else _start_from_file(engine)
     location = parse_url(store_url)
     found = read_files(files) if files else None
     if files:
@@ -93,18 +84,22 @@ def fit_serving(
             put_files(store, found.records, files=found.whole)
         every = get_measurements(store) if found is None else found.records
         records = [one for one in every if _matches(one, only)]
-        name = engine if start is None else (start.name if start.name in list_engines() else None)
+        name = engine if start is None else (start.name if start.name in inputs.list_engines() else None)
         points = served_points(records, name)
-        chosen = start or engine_profile(points.engine)
-        called = chosen.name if start is not None and start.name not in list_engines() else f"{chosen.name}-calibrated"
+        chosen = start or inputs.engine_profile(points.engine)
+        called = (
+            chosen.name
+            if start is not None and start.name not in inputs.list_engines()
+            else f"{chosen.name}-calibrated"
+        )
         target = output or Path(f"{called}.yaml")
         refuse_existing(target)
         fit = fit_own(points, chosen, called, remembered(store))
         expected = expected_of(fit)
-        fitted = FittedEngine(
+        fitted = inputs.FittedEngine(
             profile=fit.profile, held_out={}, source=_source(fit), expected=expected, unconverged=fit.unconverged
         )
-        write_profile(target, as_yaml(fitted))
+        write_profile(target, inputs.as_yaml(fitted))
         version = _keep(store, fit, expected)
     return KeptFit(
         fit=fit, output=target, version=version, read=len(records), problems=() if found is None else found.problems
@@ -116,18 +111,18 @@ def _matches(record: MeasurementRecord, only: Sequence[str]) -> bool:
     return all(any(text.lower() in value for value in known) for text in only)
 
 
-def _start_from_file(engine: str) -> EngineProfile:
+def _start_from_file(engine: str) -> inputs.EngineProfile:
     if Path(engine).suffix not in {".yaml", ".yml"}:
         raise InputError(
-            f"unknown engine {engine!r}", hint=f"known: {', '.join(list_engines())}, or a profile FILE.yaml"
+            f"unknown engine {engine!r}", hint=f"known: {', '.join(inputs.list_engines())}, or a profile FILE.yaml"
         )
-    return engine_profile(engine)
+    return inputs.engine_profile(engine)
 
 
 def _source(fit: OwnFit) -> str:
     files = sorted({record.source.rpartition(":")[0] or record.source for record in fit.points.records})
     shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-    return f"{len(fit.points.records)} points of {shown}, from {label_of_engine(fit.start)}"
+    return f"{len(fit.points.records)} points of {shown}, from {inputs.label_of_engine(fit.start)}"
 
 
 def expected_of(fit: OwnFit) -> dict[str, object]:
@@ -157,7 +152,7 @@ def expected_of(fit: OwnFit) -> dict[str, object]:
 
 def keep_given_profile(path: Path, store_url: str | None) -> None:
     """Keeps its held-out errors, so that answers show them."""
-    given = engine_from_file(path)
+    given = inputs.engine_from_file(path)
     if given.expected:
         create_if_missing(parse_url(store_url))
         with open_store(store_url) as store:

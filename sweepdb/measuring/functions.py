@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evaluator import serving
 from evaluator.inputs import EngineProfile, engine_profile
 from evaluator.ledger import Exclusion
 from store.errors import InputError
@@ -142,11 +143,10 @@ def _new_profile(device: str, profile: PathName | None) -> Path:
 
 def engine_named(name: str, store: str | None) -> EngineProfile:
     if "@" in _text("engine", name) and not Path(name).suffix:
-        from evaluator.serving import stored_engine
         from store.opening import open_store
 
         with open_store(store, read_only=True) as opened:
-            return stored_engine(opened, name)
+            return serving.stored_engine(opened, name)
     return engine_profile(name)
 
 

@@ -11,16 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
+from evaluator import inputs
 from evaluator.calibration import KernelTable, completed, fit_device, read_tables, write_tables
-from evaluator.inputs import (
-    Calibration,
-    DeviceProfile,
-    calibration_from_json,
-    calibration_to_json,
-    calibration_to_mapping,
-    load_device,
-    shipped_calibration,
-)
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
@@ -51,8 +43,8 @@ KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent"
 class Calibrated:
     """With its fit and measurements."""
 
-    profile: DeviceProfile
-    calibration: Calibration
+    profile: inputs.DeviceProfile
+    calibration: inputs.Calibration
     tables: tuple[KernelTable, ...]
 
     def rows(self) -> list[list[object]]:
@@ -73,13 +65,13 @@ class Calibrated:
 
 
 def from_kernels(device: str, kernels: Path, on_kernel: Callable[[str], None] | None = None) -> Calibrated:
-    profile = load_device(device, family="theoretical")
+    profile = inputs.load_device(device, family="theoretical")
     tables = read_tables(kernels)
     calibration = fit_device(tables, profile, source=f"kernel tables of {kernels.name}", progress=on_kernel)
     if not calibration.accuracy:
         raise InputError(f"{kernels}: too few rows of every kernel to fit any", hint="at least eight rows a kernel")
-    calibration = completed(calibration, tables, profile, shipped_calibration(profile.name))
-    fitted = replace(profile, family="calibrated", calibration=calibration_to_json(calibration))
+    calibration = completed(calibration, tables, profile, inputs.shipped_calibration(profile.name))
+    fitted = replace(profile, family="calibrated", calibration=inputs.calibration_to_json(calibration))
     return Calibrated(profile=fitted, calibration=calibration, tables=tables)
 
 
@@ -92,15 +84,15 @@ def from_machine(
         measured = measure_kernels(kind, budget_s, on_progress)
     profile, _ = measured_profile(measured, name)
     return Calibrated(
-        profile=profile, calibration=calibration_from_json(profile.calibration or ""), tables=measured.tables
+        profile=profile, calibration=inputs.calibration_from_json(profile.calibration or ""), tables=measured.tables
     )
 
 
 def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
     write_profile(output, profile_yaml(calibrated.profile))
     create_if_missing(parse_url(store_url))
-    spec = calibration_to_json(calibrated.calibration)
-    errors = calibration_to_mapping(calibrated.calibration)["accuracy"]
+    spec = inputs.calibration_to_json(calibrated.calibration)
+    errors = inputs.calibration_to_mapping(calibrated.calibration)["accuracy"]
     record = CalibrationRecord(
         key=hashlib.sha256(spec.encode()).hexdigest(),
         device_name=calibrated.profile.name,
@@ -114,7 +106,7 @@ def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None
         return put_calibration(store, record)
 
 
-def profile_yaml(profile: DeviceProfile) -> str:
+def profile_yaml(profile: inputs.DeviceProfile) -> str:
     import yaml
 
     stated = {item.name: getattr(profile, item.name) for item in fields(profile)}
@@ -127,7 +119,7 @@ def profile_yaml(profile: DeviceProfile) -> str:
         "source": profile.source,
     }
     if profile.calibration is not None:
-        plain["calibration"] = calibration_to_mapping(calibration_from_json(profile.calibration))
+        plain["calibration"] = inputs.calibration_to_mapping(inputs.calibration_from_json(profile.calibration))
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=150)
 
 

@@ -12,19 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from evaluator.ledger import (
-    FileRead,
-    Problem,
-    ReadResult,
-    Stated,
-    corrected_again,
-    device_or_nearest,
-    read_measurements,
-    requests_running,
-    tagged,
-    with_launched,
-    with_stated,
-)
+from evaluator import ledger
 from queries.connect import connect
 from queries.measured_rows import runs_meet
 from store.errors import InputError
@@ -36,6 +24,7 @@ from store.records import MeasurementRecord
 from store.texts import counted
 from store.whole_files import is_stream, written_whole
 from store.writing import PointTable, corrected_of, put_files, told_apart
+from sweepdb import own_runs
 from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
@@ -80,7 +69,7 @@ class ReadFiles:
     """Each point once, and problems of what could not be read."""
 
     records: Sequence[MeasurementRecord]
-    problems: tuple[Problem, ...]
+    problems: tuple[ledger.Problem, ...]
     formats: tuple[str, ...]
     lines: int  # points read, those that stand in the files twice included
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
@@ -97,7 +86,7 @@ class Imported:
     corrected: int
 
 
-def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequence[str] = ()) -> ReadFiles:
+def read_files(paths: Sequence[Path], stated: ledger.Stated | None = None, tags: Sequence[str] = ()) -> ReadFiles:
     """Adds what is stated where points lack it; launch folders state it themselves.
 
     A bad line is a problem, and so is a bad file beside good ones."""
@@ -128,9 +117,11 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None, tags: Sequen
 
 
 def _known(
-    record: MeasurementRecord, *, launched: Stated | None, stated: Stated, tags: Sequence[str]
+    record: MeasurementRecord, *, launched: ledger.Stated | None, stated: ledger.Stated, tags: Sequence[str]
 ) -> MeasurementRecord:
-    return tagged(with_stated(record if launched is None else with_launched(record, launched), stated), tags)
+    return ledger.tagged(
+        ledger.with_stated(record if launched is None else ledger.with_launched(record, launched), stated), tags
+    )
 
 
 def _changed(
@@ -172,7 +163,7 @@ def _lines(said: Sequence[_FileSaid]) -> Iterator[str]:
             yield f"{one.place} and {counted(len(alike) - 1, 'file')} more, each: {one.said}"
 
 
-def _said(path: Path, files: Iterable[FileRead], records: Sequence[MeasurementRecord]) -> list[_FileSaid]:
+def _said(path: Path, files: Iterable[ledger.FileRead], records: Sequence[MeasurementRecord]) -> list[_FileSaid]:
     lines = []
     start = 0
     for file in files:
@@ -199,7 +190,7 @@ def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
     parts = [f"{failed} of {failed + whole} requests failed: values are of the others"] if failed else []
     for device in dict.fromkeys(one.device for one, _ in found if one.device):
         try:
-            device_or_nearest(device)
+            ledger.device_or_nearest(device)
         except InputError as unknown:
             parts.append(f"{unknown.message} ({unknown.hint})")
     told = (one for record, points in found if points == 1 and (one := _contradicts_itself(record)) is not None)
@@ -211,18 +202,16 @@ def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
 
 def _not_teaching(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
     """Reasons of the first points that differ, since names are matched for each."""
-    from sweepdb.own_runs import OF_BURSTS, point_or_reason
-
     reasons: Counter[str] = Counter()
     of_bursts = 0
     for one, points in found[:_LOOKED_AT]:
-        taught = point_or_reason(one) if one.metrics else None
+        taught = own_runs.point_or_reason(one) if one.metrics else None
         if isinstance(taught, str):
             reasons[taught] += points
         elif taught is not None and taught.of_bursts:
             of_bursts += points
     said = [f"{_correct(sum(reasons.values()))} no answers: {next(iter(reasons))}"] if reasons else []
-    return [*said, f"{_correct(of_bursts)} TPOT alone: {OF_BURSTS}"] if of_bursts else said
+    return [*said, f"{_correct(of_bursts)} TPOT alone: {own_runs.OF_BURSTS}"] if of_bursts else said
 
 
 def _correct(points: int) -> str:
@@ -231,7 +220,7 @@ def _correct(points: int) -> str:
 
 def _contradicts_itself(one: MeasurementRecord) -> str | None:
     """A closed loop's rate and times do not fit its concurrency."""
-    running = requests_running(one.metrics, one.output_length)
+    running = ledger.requests_running(one.metrics, one.output_length)
     if running is None or not one.concurrency or one.request_rate is not None:
         return None
     if _FEWEST_RUNNING * one.concurrency <= running <= _MOST_RUNNING * one.concurrency:
@@ -259,17 +248,17 @@ _WANTED: Mapping[str, Callable[[MeasurementRecord], bool]] = {
 }
 
 
-def _read(path: Path, *, among: int) -> ReadResult:
+def _read(path: Path, *, among: int) -> ledger.ReadResult:
     try:
-        return read_measurements(results_of(path))
+        return ledger.read_measurements(results_of(path))
     except InputError as error:
         if among == 1:
             raise
-        return ReadResult(records=(), problems=(Problem(where=str(path), what=error.message),))
+        return ledger.ReadResult(records=(), problems=(ledger.Problem(where=str(path), what=error.message),))
 
 
 def import_measurements(
-    paths: Sequence[Path], store_url: str | None, stated: Stated | None = None, tags: Sequence[str] = ()
+    paths: Sequence[Path], store_url: str | None, stated: ledger.Stated | None = None, tags: Sequence[str] = ()
 ) -> Imported:
     """Stores what is new, replaces what a file holds no more."""
     with _without_search_for_cycles():
@@ -288,13 +277,15 @@ def _without_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def _imported(paths: Sequence[Path], store_url: str | None, stated: Stated | None, tags: Sequence[str]) -> Imported:
+def _imported(
+    paths: Sequence[Path], store_url: str | None, stated: ledger.Stated | None, tags: Sequence[str]
+) -> Imported:
     found = read_files(paths, stated, checked_tags(tags))
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         before = {(one.file, one.source): one for one in corrected_of(store, found.whole)}
         records = found.records if not before else [
-            corrected_again(one, was)
+            ledger.corrected_again(one, was)
             if (was := before.get((one.file, one.source))) is not None and was.read_as != (one.read_as or one.key)
             else one
             for one in found.records

@@ -12,27 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator import ledger
 from evaluator.identity import RecordBuilder
-from evaluator.ledger import (
-    OPEN_LOOP,
-    Deployment,
-    Exclusion,
-    LookUp,
-    Unmatched,
-    circumstances_of,
-    deployment_of,
-    replayed_log,
-    replayed_scenario,
-    scenario_of,
-)
 from evaluator.scenario import Scenario
 from store.loads import MeasuredRequests
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.records import MeasurementRecord
 
-NOT_WHOLE = f"{OPEN_LOOP}, and only instances that do both are compared with loads"
-NO_MEAN = f"{OPEN_LOOP}, and no mean or median of a latency"
+NOT_WHOLE = f"{ledger.OPEN_LOOP}, and only instances that do both are compared with loads"
+NO_MEAN = f"{ledger.OPEN_LOOP}, and no mean or median of a latency"
 _METRICS = {
     "ttft": (("ttft_ms_mean", "ttft_ms"), "ttft_ms_p50"),
     "tpot": (("tpot_exclusive_ms_mean", "tpot_exclusive_ms"), "tpot_exclusive_ms_p50"),
@@ -74,19 +63,19 @@ class _Load(NamedTuple):
 def compared_at_rates(
     records: Sequence[MeasurementRecord],
     location: StoreLocation,
-    excluded: Iterable[Exclusion],
-    captured: LookUp | None = None,
-) -> tuple[tuple[AtRate, ...], tuple[Exclusion, ...]]:
+    excluded: Iterable[ledger.Exclusion],
+    captured: ledger.LookUp | None = None,
+) -> tuple[tuple[AtRate, ...], tuple[ledger.Exclusion, ...]]:
     found: list[AtRate] = []
     reasons: Counter[str] = Counter()
     with read_transaction(location) as transaction:
         for record in records:
             try:
                 found += _of_point(record, transaction, captured) if _is_open(record) else ()
-            except Unmatched as reason:
+            except ledger.Unmatched as reason:
                 reasons[reason.rule] += 1
-    others = (one for one in excluded if one.rule != OPEN_LOOP)
-    return tuple(found), (*others, *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(reasons.items())))
+    others = (one for one in excluded if one.rule != ledger.OPEN_LOOP)
+    return tuple(found), (*others, *(ledger.Exclusion(rule=rule, rows=rows) for rule, rows in sorted(reasons.items())))
 
 
 def _is_open(record: MeasurementRecord) -> bool:
@@ -94,26 +83,28 @@ def _is_open(record: MeasurementRecord) -> bool:
     if record.concurrency or not record.request_rate:
         return False
     try:
-        deployment_of(record)
-    except Unmatched as reason:
-        return reason.rule == OPEN_LOOP
+        ledger.deployment_of(record)
+    except ledger.Unmatched as reason:
+        return reason.rule == ledger.OPEN_LOOP
     return False
 
 
-def _of_point(record: MeasurementRecord, transaction: ReadTransaction, captured: LookUp | None) -> Iterator[AtRate]:
+def _of_point(
+    record: MeasurementRecord, transaction: ReadTransaction, captured: ledger.LookUp | None
+) -> Iterator[AtRate]:
     """Simulated where not stored. Raises Unmatched."""
-    rate, deployment = record.request_rate or 0.0, deployment_of(replace(record, concurrency=1.0))
+    rate, deployment = record.request_rate or 0.0, ledger.deployment_of(replace(record, concurrency=1.0))
     measured = dict(_measured(record.metrics))
     if deployment.mode != "aggregated" or not measured:
-        raise Unmatched(NO_MEAN if deployment.mode == "aggregated" else NOT_WHOLE)
+        raise ledger.Unmatched(NO_MEAN if deployment.mode == "aggregated" else NOT_WHOLE)
     found = _stored(deployment, rate, transaction) if all(one == "mean" for one, _ in measured.values()) else None
     if found is None:
-        times = replayed_log(deployment, _arrivals(record, deployment, rate), captured, seats=_seats(record))
+        times = ledger.replayed_log(deployment, _arrivals(record, deployment, rate), captured, seats=_seats(record))
         predicted = {
             metric: float(times[metric].mean() if statistic == "mean" else np.median(times[metric]))
             for metric, (statistic, _) in measured.items()
         }
-        found = "simulated", replayed_scenario(deployment), predicted
+        found = "simulated", ledger.replayed_scenario(deployment), predicted
     knowledge, scenario, predicted = found
     key = RecordBuilder().scenario(deployment.model_name, scenario).key
     for metric, (_, value) in measured.items():
@@ -122,7 +113,7 @@ def _of_point(record: MeasurementRecord, transaction: ReadTransaction, captured:
 
 
 def _stored(
-    deployment: Deployment, rate: float, transaction: ReadTransaction
+    deployment: ledger.Deployment, rate: float, transaction: ReadTransaction
 ) -> tuple[str, Scenario, dict[str, float]] | None:
     for knowledge, scenario in _scenarios(deployment):
         key = RecordBuilder().scenario(deployment.model_name, scenario).key
@@ -132,11 +123,13 @@ def _stored(
     return None
 
 
-def _arrivals(record: MeasurementRecord, deployment: Deployment, rate: float) -> MeasuredRequests:
+def _arrivals(record: MeasurementRecord, deployment: ledger.Deployment, rate: float) -> MeasuredRequests:
     count = min(max(record.run.completed_requests or _FEWEST, _FEWEST), _MOST)
     rate /= deployment.plan.dp * max(1, deployment.instances)  # a replica gets its part
     gaps = (
-        np.full(count, 1.0) if circumstances_of(record).evenly else np.random.default_rng(_SEED).exponential(size=count)
+        np.full(count, 1.0)
+        if ledger.circumstances_of(record).evenly
+        else np.random.default_rng(_SEED).exponential(size=count)
     )
     sent = np.round(1e6 * np.cumsum(gaps) / rate).astype(np.int64)
     answered = np.ones(count, dtype=np.int64)
@@ -164,11 +157,11 @@ def _measured(metrics: Mapping[str, float]) -> Iterator[tuple[str, tuple[str, fl
             yield metric, ("p50", metrics[median])
 
 
-def _scenarios(deployment: Deployment) -> Iterator[tuple[str, Scenario]]:
-    yield "asked", scenario_of(deployment, "asked")
-    yield "known", scenario_of(deployment, "known")
+def _scenarios(deployment: ledger.Deployment) -> Iterator[tuple[str, Scenario]]:
+    yield "asked", ledger.scenario_of(deployment, "asked")
+    yield "known", ledger.scenario_of(deployment, "known")
     if deployment.engine is not None:
-        yield "fitted", scenario_of(deployment, "asked", serving_model=deployment.engine)
+        yield "fitted", ledger.scenario_of(deployment, "asked", serving_model=deployment.engine)
 
 
 def _around(loads: Sequence[_Load], rate: float) -> dict[str, float] | None:

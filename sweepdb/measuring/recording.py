@@ -8,24 +8,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from evaluator import ledger
 from evaluator.evaluate import assumptions_of
 from evaluator.graph import CaptureRequest, OperatorSet, operators_from_json, operators_text
 from evaluator.identity import RecordBuilder
 from evaluator.inputs import EngineProfile, engine_profile, list_engines
-from evaluator.ledger import (
-    Comparison,
-    Evaluated,
-    Knowledge,
-    LookUp,
-    evaluated_or_why,
-    operators_of,
-    replayed_all,
-    usable,
-)
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.serving import keep_engine
 from evaluator.sweep import program_version
+from store import writing
 from store.errors import InputError
 from store.loads import MeasuredRequests
 from store.location import parse_url
@@ -41,21 +33,6 @@ from store.records import (
     ValidationRecord,
 )
 from store.sealing import seal
-from store.writing import (
-    begin_sweep,
-    finish_sweep,
-    forget_validations,
-    get_measurements,
-    get_operators,
-    get_requests,
-    missing_intervals,
-    put_block,
-    put_files,
-    put_operators,
-    put_scenarios,
-    put_validations,
-    record_interval,
-)
 from sweepdb.measuring.log_scoring import replays
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.open_loops import compared_at_rates
@@ -88,30 +65,30 @@ def compare_and_keep(
 
     Records are stored as those of `files`, with logs of `requests`. Errors under the caller's own `engine` are not
     kept: the ledger is about what ships. `workers` evaluate, or name a share."""
-    evaluate, mine = (evaluated_or_why, None) if workers is None else comparing_by(workers)
+    evaluate, mine = (ledger.evaluated_or_why, None) if workers is None else comparing_by(workers)
     if records is not None:
         create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         if records is None:
-            records = get_measurements(store)
+            records = writing.get_measurements(store)
         else:
-            put_files(store, records, files=files, requests=requests)
+            writing.put_files(store, records, files=files, requests=requests)
         if not records:
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
         validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress,
                              evaluate=evaluate, mine=mine)  # fmt: skip
-        logs = get_requests(store, {one.key for one in records})
+        logs = writing.get_requests(store, {one.key for one in records})
         seats = {one.key: None if one.decode.batch_size is None else int(one.decode.batch_size) for one in records}
-        play = replayed_all if workers is None else replaying_by(workers)
+        play = ledger.replayed_all if workers is None else replaying_by(workers)
         played, unplayed = replays(validation.points, logs, seats, captured, play)
-        chosen = usable([record for record in records if mine is None or mine(record.key)]).records
+        chosen = ledger.usable([record for record in records if mine is None or mine(record.key)]).records
         at_rates, excluded = compared_at_rates(chosen, store.location, validation.excluded, captured)
         validation = replace(validation, replays=played, at_rates=at_rates, excluded=(*excluded, *unplayed))
         if engine is not None:
             return validation, Kept()
         compared = {record.key for record in records if mine is None or mine(record.key)}
-        forget_validations(store, compared - set(validation.points))
+        writing.forget_validations(store, compared - set(validation.points))
         return validation, keep_comparison(store, validation, captured, on_kept)
 
 
@@ -121,7 +98,7 @@ def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
 
 
 def keep_comparison(
-    store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None
+    store: Store, validation: Validation, captured: ledger.LookUp, on_kept: Progress = lambda _done, _all: None
 ) -> Kept:
     """In one sweep; what is there stays."""
     if not validation.comparisons:
@@ -132,22 +109,22 @@ def keep_comparison(
             keep_engine(store, scenario.engine, source="shipped, fitted without a pair of device and model")
         elif scenario.serving_model in list_engines():
             keep_engine(store, engine_profile(scenario.serving_model), source="shipped")
-    sweep_id = begin_sweep(store, _sweep(validation))
+    sweep_id = writing.begin_sweep(store, _sweep(validation))
     keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured, probes=validation.probes)
     try:
         keeper.put(sides, validation, on_kept)
         errors = _once(_error(one, validation, keeper) for one in validation.comparisons)
-        put_validations(store, errors)
+        writing.put_validations(store, errors)
     except BaseException as error:
-        finish_sweep(store, sweep_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        writing.finish_sweep(store, sweep_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
-    finish_sweep(store, sweep_id, "finished")
+    writing.finish_sweep(store, sweep_id, "finished")
     seal(store)
     return Kept(scenarios=len(keeper.records), probes=keeper.stored, errors=len(errors))
 
 
-def _sides(validation: Validation) -> dict[tuple[Knowledge, str, str], Scenario]:
-    found: dict[tuple[Knowledge, str, str], Scenario] = {}
+def _sides(validation: Validation) -> dict[tuple[ledger.Knowledge, str, str], Scenario]:
+    found: dict[tuple[ledger.Knowledge, str, str], Scenario] = {}
     for (knowledge, key), asked in validation.asked.items():
         if asked.scenario in validation.probes:
             found[knowledge, key, "tokens"] = asked.scenario
@@ -182,7 +159,7 @@ def _once(errors: Iterable[ValidationRecord]) -> list[ValidationRecord]:
 _OF_REGION = ("device", "kind", "engine", "mode", "batch_region", "length_region")
 
 
-def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> ValidationRecord:
+def _error(one: ledger.Comparison, validation: Validation, keeper: _Keeper) -> ValidationRecord:
     """Disaggregated TTFT belongs to the prefill probe."""
     asked = validation.asked[one.knowledge, one.record_key]
     of_prompts = asked.prompts is not None and one.metric in PROMPT_METRICS
@@ -205,20 +182,20 @@ class _Keeper:
 
     store: Store
     sweep_id: int
-    captured: LookUp
-    probes: Mapping[Scenario, Evaluated]
+    captured: ledger.LookUp
+    probes: Mapping[Scenario, ledger.Evaluated]
     records: dict[Scenario, ScenarioRecord] = field(default_factory=dict)
     stored: int = 0
 
     def put(
-        self, sides: Mapping[tuple[Knowledge, str, str], Scenario], validation: Validation, on_kept: Progress
+        self, sides: Mapping[tuple[ledger.Knowledge, str, str], Scenario], validation: Validation, on_kept: Progress
     ) -> None:
         builder = RecordBuilder()
         names = {scenario: validation.points[key].model_name for (_, key, _), scenario in sides.items()}
         for scenario, model_name in names.items():
-            said = "\n".join(assumptions_of(scenario, operators_of(scenario, self.captured))) or None
+            said = "\n".join(assumptions_of(scenario, ledger.operators_of(scenario, self.captured))) or None
             self.records[scenario] = builder.scenario(model_name, scenario, assumptions=said)
-        refs = put_scenarios(self.store, self.sweep_id, list(self.records.values()))
+        refs = writing.put_scenarios(self.store, self.sweep_id, list(self.records.values()))
         for done, (ref, scenario) in enumerate(zip(refs, self.records, strict=True), start=1):
             self._put_probes(ref, self.probes[scenario].block)
             on_kept(done, len(refs))
@@ -226,25 +203,25 @@ class _Keeper:
     def _put_probes(self, ref: ScenarioRef, block: ProbeBlock) -> None:
         for part in block.stretches():
             first, last = int(part.batch_size[0]), int(part.batch_size[-1])
-            missing = missing_intervals((first, last), ref.known)
+            missing = writing.missing_intervals((first, last), ref.known)
             if not missing:
-                record_interval(self.store, self.sweep_id, ref.id, first, last)
+                writing.record_interval(self.store, self.sweep_id, ref.id, first, last)
             for start, end in missing:
                 lacking = part.between(start, end)
                 record = BlockRecord(batch_sizes=lacking.batch_size, columns=lacking.columns())
-                self.stored += put_block(self.store, self.sweep_id, ref.id, record)
+                self.stored += writing.put_block(self.store, self.sweep_id, ref.id, record)
 
 
-def remembered(store: Store) -> LookUp:
+def remembered(store: Store) -> ledger.LookUp:
     known: dict[str, OperatorSet] = {}
 
     def look_up(request: CaptureRequest) -> OperatorSet:
         key = request.key
         if key not in known:
-            stored = get_operators(store, [key])
+            stored = writing.get_operators(store, [key])
             text = stored.get(key) or operators_text(request)[0]
             if key not in stored:
-                put_operators(store, [OperatorSetRecord(key=key, payload=text)])
+                writing.put_operators(store, [OperatorSetRecord(key=key, payload=text)])
             known[key] = operators_from_json(text)
         return known[key]
 

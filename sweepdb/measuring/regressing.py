@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluator.ledger import Change, changes_of
+from queries import measured_rows
 from queries.connect import connect
-from queries.measured_rows import (
-    MeasuredSetting,
-    StatedServer,
-    StoredSweep,
-    Values,
-    predicted_at,
-    predicted_otherwise,
-    predicted_settings,
-    side_of,
-    sweep_named,
-)
 from store.errors import InputError
 from store.texts import counted
 from sweepdb.measuring.measured_runs import MeasuredRun, measured_runs, no_runs
@@ -68,7 +58,7 @@ class Regression:
 class _Side(NamedTuple):
     name: str
     runs: Sequence[MeasuredRun]
-    sweep: StoredSweep | None
+    sweep: measured_rows.StoredSweep | None
 
 
 def regressions(
@@ -97,9 +87,9 @@ def regressions(
 def _side(connection: StoreConnection, runs: Sequence[MeasuredRun], name: str, option: str) -> _Side:
     """Runs of that name, else the sweep of that key or label."""
     try:
-        return _Side(name, tuple(side_of(runs, name, option).values()), None)
+        return _Side(name, tuple(measured_rows.side_of(runs, name, option).values()), None)
     except InputError as error:
-        sweep = sweep_named(connection, name)
+        sweep = measured_rows.sweep_named(connection, name)
         if sweep is None:
             raise (
                 InputError(error.message, hint=f"{error.hint}; sweeps: sweepdb sweeps") if runs else no_runs()
@@ -122,7 +112,9 @@ def _nothing_shared(connection: StoreConnection, before: _Side, after: _Side) ->
     hint = "a setting is a model, device, engine, formats, plan, lengths and load: sweepdb measurements runs"
     for side, other in ((before, after), (after, before)):
         if side.sweep is not None and other.runs:
-            hint = f"of one setting, {predicted_otherwise(connection, side.sweep, _setting(other.runs[0]))}"
+            hint = (
+                f"of one setting, {measured_rows.predicted_otherwise(connection, side.sweep, _setting(other.runs[0]))}"
+            )
     return InputError(f"{before.name} and {after.name} have no setting in common", hint=hint)
 
 
@@ -139,7 +131,7 @@ def _values(
         elif other.sweep is None:
             found.append(_at_settings_of(connection, side.sweep, other.runs))
         else:
-            found.append(_predicted(predicted_settings(connection, side.sweep, model, device)))
+            found.append(_predicted(measured_rows.predicted_settings(connection, side.sweep, model, device)))
     return found[0], found[1]
 
 
@@ -151,22 +143,22 @@ def _of_runs(runs: Iterable[MeasuredRun]) -> Logs:
     return found
 
 
-def _at_settings_of(connection: StoreConnection, sweep: StoredSweep, runs: Sequence[MeasuredRun]) -> Logs:
+def _at_settings_of(connection: StoreConnection, sweep: measured_rows.StoredSweep, runs: Sequence[MeasuredRun]) -> Logs:
     newest = {run.setting: run for run in runs}
-    found = predicted_at(connection, sweep, [_setting(run) for run in newest.values()])
+    found = measured_rows.predicted_at(connection, sweep, [_setting(run) for run in newest.values()])
     names = list(newest)
     return _predicted({names[place]: values for place, values in found.items()})
 
 
-def _predicted(settings: Mapping[str, Values]) -> Logs:
+def _predicted(settings: Mapping[str, measured_rows.Values]) -> Logs:
     return {(name, metric): [math.log(value)] for name, values in settings.items() for metric, value in values.items()}
 
 
-def _setting(run: MeasuredRun) -> MeasuredSetting:
+def _setting(run: MeasuredRun) -> measured_rows.MeasuredSetting:
     """Server by stored names, and load."""
     given = run.facts
     phase = "pd" if given["mode"] == "disaggregated" else given["mode"]
-    stated = StatedServer(
+    stated = measured_rows.StatedServer(
         model=given["model"], device=given["device"], serving_model=given["engine"] or "unstated",
         engine_version=run.version or None, phase=phase, linear_quantization=given["precision"],
         attention_quantization=given["kv_precision"], num_devices=given["num_devices"], tp=given["decode_tp"],
@@ -174,7 +166,7 @@ def _setting(run: MeasuredRun) -> MeasuredSetting:
         decode_instances=given["decode_instances"], prefill_instances=given["prefill_instances"],
         prefill_tp=given["prefill_tp"],
     )  # fmt: skip
-    return MeasuredSetting(
+    return measured_rows.MeasuredSetting(
         server=server_named(stated),
         input_length=given["input_length"],
         output_length=given["output_length"],

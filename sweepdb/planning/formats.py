@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 
+from evaluator import inputs
 from evaluator.identity import precision_record
-from evaluator.inputs import (
-    LINEAR_NAMES,
-    DeviceProfile,
-    ModelSpec,
-    Precision,
-    bytes_of_weights,
-    checkpoints_of,
-    launcher_of,
-    linear_format,
-    load_device,
-    load_model,
-    published_bytes,
-)
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.scenario import usual_serving_model
 from queries.scoping import formats_title
@@ -99,10 +87,10 @@ def _title(part: SweepRequest) -> str:
     return formats_title(precision_record(part.precisions[0]))
 
 
-def _weights(part: SweepRequest, device: DeviceProfile) -> Weights:
+def _weights(part: SweepRequest, device: inputs.DeviceProfile) -> Weights:
     return Weights(
         title=_title(part),
-        weight_bytes=bytes_of_weights(part.models[0].spec, part.precisions[0]),
+        weight_bytes=inputs.bytes_of_weights(part.models[0].spec, part.precisions[0]),
         node_devices=device.grid[-1],
         node_bytes=node_bytes(device),
     )
@@ -112,21 +100,21 @@ def _narrower(options: SweepOptions) -> Iterator[tuple[SweepOptions, str]]:
     """The same question in narrower formats, on the devices that compute in them, with where such weights come from."""
     if any(getattr(options, part) for part in _NAMED):
         return
-    name, spec = load_model(options.models[0])
-    published, at_load = published_bytes(spec), bytes_of_weights(spec, Precision(linear=AT_LOAD))
+    name, spec = inputs.load_model(options.models[0])
+    published, at_load = inputs.published_bytes(spec), inputs.bytes_of_weights(spec, inputs.Precision(linear=AT_LOAD))
     if published is None:
         return
-    devices = {given: load_device(given, family=options.family) for given in options.devices}
+    devices = {given: inputs.load_device(given, family=options.family) for given in options.devices}
     without = set(devices)  # those that no checkpoint serves that is as narrow
     for checkpoint, other in _checkpoints(name, published).items():
         able = tuple(given for given, device in devices.items() if _computes(device, other))
-        if (published_bytes(other) or 0.0) <= at_load * _AS_NARROW:
+        if (inputs.published_bytes(other) or 0.0) <= at_load * _AS_NARROW:
             without -= {*able}
         if able:
             yield replace(options, models=(checkpoint,), devices=able), checkpoint
     if at_load > published * _NARROWER:
         return
-    compute = linear_format(AT_LOAD).compute
+    compute = inputs.linear_format(AT_LOAD).compute
     able = tuple(
         given
         for given, device in devices.items()
@@ -136,22 +124,22 @@ def _narrower(options: SweepOptions) -> Iterator[tuple[SweepOptions, str]]:
         yield replace(options, linear=(AT_LOAD,), devices=able), "quantised as it loads"
 
 
-def _checkpoints(name: str, published: float) -> Mapping[str, ModelSpec]:
-    found: dict[tuple[str, str], tuple[str, ModelSpec]] = {}
-    for other, spec in checkpoints_of(name):  # the smallest of a kind comes last
-        size = published_bytes(spec)
+def _checkpoints(name: str, published: float) -> Mapping[str, inputs.ModelSpec]:
+    found: dict[tuple[str, str], tuple[str, inputs.ModelSpec]] = {}
+    for other, spec in inputs.checkpoints_of(name):  # the smallest of a kind comes last
+        size = inputs.published_bytes(spec)
         if size is not None and size <= published * _NARROWER:
             found[spec.native_linear, spec.native_experts] = (other, spec)
     return dict(found.values())
 
 
-def _computes(device: DeviceProfile, spec: ModelSpec) -> bool:
+def _computes(device: inputs.DeviceProfile, spec: inputs.ModelSpec) -> bool:
     """Whether a device multiplies in the formats of published weights."""
     named = {name for name in (spec.native_linear, spec.native_experts, spec.native_mixers) if name is not None}
     rates = {*dict(device.matrix_flops_per_s), "bf16"}
-    return all(name in LINEAR_NAMES and linear_format(name).compute in rates for name in named)
+    return all(name in inputs.LINEAR_NAMES and inputs.linear_format(name).compute in rates for name in named)
 
 
-def _quantises(options: SweepOptions, device: DeviceProfile) -> bool:
+def _quantises(options: SweepOptions, device: inputs.DeviceProfile) -> bool:
     models = options.serving_models or (usual_serving_model(device, options.convention),)
-    return all((launcher := launcher_of(model)) is not None and launcher.quantises for model in models)
+    return all((launcher := inputs.launcher_of(model)) is not None and launcher.quantises for model in models)

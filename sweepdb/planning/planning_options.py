@@ -9,27 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from queries.asking import (
-    ATTAINMENT,
-    MOST_DEVICES,
-    MOST_RATE,
-    PARTS,
-    Declared,
-    Limit,
-    above_zero,
-    check_declared,
-    check_question,
-    declared,
-    in_new_words,
-    keywords_of,
-    limit_table,
-    one_of,
-    option,
-    option_table,
-    question_of,
-    question_report,
-    within,
-)
+from queries import asking
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
@@ -50,29 +30,29 @@ _EVERY = 1000  # rows: more than configurations compete
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
 
-_USERS = above_zero(MOST_RATE)
+_USERS = asking.above_zero(asking.MOST_RATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     """Options that neither `evaluate` nor a question has, or has under another name."""
 
-    rate: float | None = option(
+    rate: float | None = asking.option(
         None,
         "requests/s that arrive: simulations say how many devices carry them",
         was=("qps",),
         unit="requests/s",
-        check=above_zero(MOST_RATE),
+        check=asking.above_zero(asking.MOST_RATE),
         heading=ARRIVING,
     )
-    attainment: float = option(
-        ATTAINMENT,
+    attainment: float = asking.option(
+        asking.ATTAINMENT,
         "share of a rate's requests that must meet the limits",
         unit="ratio",
-        check=within(0.001, 0.999),
+        check=asking.within(0.001, 0.999),
         heading=ARRIVING,
     )
-    concurrency: tuple[float, ...] | None = option(
+    concurrency: tuple[float, ...] | None = asking.option(
         None,
         "users who wait for their answers: requests in flight to serve, by the fewest devices or the least money;"
         " several of a server (`from_deployment`)",
@@ -80,17 +60,17 @@ class PlanOptions:
         check=lambda given: next((wrong for one in given or () if (wrong := _USERS(one)) is not None), None),
         heading="Devices",
     )
-    rank_by: Literal["cost", "rate", "devices", "latency"] | None = option(
+    rank_by: Literal["cost", "rate", "devices", "latency"] | None = asking.option(
         None,
         "what ranks deployments: cost, rate, devices or latency; cost is USD an hour for a rate, else per token, and"
         " latency e2e of `concurrency` users within `total_devices` [default: cost of a rate or of users where prices"
         " are stored, else its devices; rate without either]",
-        check=one_of(*RANKINGS, meant=_MEANT),
+        check=asking.one_of(*RANKINGS, meant=_MEANT),
         heading="Devices",
     )
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        asking.check_declared(self)
         if self.rate is not None and self.concurrency is not None:
             raise InputError(
                 "`rate` and `concurrency` are two questions",
@@ -112,16 +92,16 @@ class Asked:
 
 
 @cache
-def _evaluated() -> Mapping[str, Declared]:
+def _evaluated() -> Mapping[str, asking.Declared]:
     return {keyword: item for keyword, item in options_by_keyword().items() if item.option.planned}
 
 
 @cache
-def plan_options() -> Mapping[str, Declared]:
-    own = {item.keyword: item for item in declared(PlanOptions)}
-    of_loads = {one.keyword for one in limit_table() if one.metric is None}
-    limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword not in of_loads]
-    asked = {keyword: option_table()[keyword] for keyword in (*limits, *HEADINGS_OF_ASKED)}
+def plan_options() -> Mapping[str, asking.Declared]:
+    own = {item.keyword: item for item in asking.declared(PlanOptions)}
+    of_loads = {one.keyword for one in asking.limit_table() if one.metric is None}
+    limits = [item.keyword for item in asking.declared(asking.PARTS["limits"]) if item.keyword not in of_loads]
+    asked = {keyword: asking.option_table()[keyword] for keyword in (*limits, *HEADINGS_OF_ASKED)}
     return {**_evaluated(), **own, **asked}
 
 
@@ -142,8 +122,8 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
             "how many devices are there, or what must they carry?",
             hint="`total_devices=16` is a budget; `rate=50` or `concurrency=400` find the fewest devices",
         )
-    if isinstance(total, int) and total > MOST_DEVICES:
-        raise InputError(f"`total_devices` must be at most {MOST_DEVICES:,}, not {total:,}")
+    if isinstance(total, int) and total > asking.MOST_DEVICES:
+        raise InputError(f"`total_devices` must be at most {asking.MOST_DEVICES:,}, not {total:,}")
     sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
     evaluated = options_of({
         "model": model,
@@ -152,7 +132,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     })  # fmt: skip
     if len(evaluated.models) > 1:
         raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
-    question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
+    question = {keyword: value for keyword, value in values.items() if keyword in asking.option_table()}
     of_both = {"concurrency": own.concurrency[0] if own.concurrency else None, "num_devices": total}
     if own.rank_by == "latency":
         of_both["least_latency"] = True
@@ -160,7 +140,7 @@ def asked_of(model: object, given: Mapping[str, object]) -> Asked:
     budget = None if total is None else int(number_of(total))
     asked = Asked(evaluated=evaluated, question={**kept, **of_both}, own=own, budget=budget, notes=notes)
     if own.rate is not None:
-        check_question(question_of(REPORT_OF_RATES, asked.of_rate))
+        asking.check_question(asking.question_of(REPORT_OF_RATES, asked.of_rate))
     return asked
 
 
@@ -176,7 +156,7 @@ def _check_ranking(own: PlanOptions, *, within: object) -> None:
 
 
 def _given(given: Mapping[str, object]) -> dict[str, object]:
-    values = in_new_words(given, plan_options().values())
+    values = asking.in_new_words(given, plan_options().values())
     for keyword in values:
         if keyword not in plan_options():
             raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
@@ -199,7 +179,7 @@ def server_asked(
     evaluated = options_of(
         {"model": model, **{keyword: values[keyword] for keyword in _evaluated() if keyword in values}}
     )
-    question = {key: one for key, one in values.items() if key in option_table() and key not in _evaluated()}
+    question = {key: one for key, one in values.items() if key in asking.option_table() and key not in _evaluated()}
     return evaluated, tuple(map(math.ceil, own.concurrency or ())), question
 
 
@@ -209,13 +189,13 @@ def not_decided() -> frozenset[str]:
 
 
 @cache
-def decide_options() -> Mapping[str, Declared]:
+def decide_options() -> Mapping[str, asking.Declared]:
     return {keyword: item for keyword, item in plan_options().items() if keyword not in not_decided()}
 
 
 def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
     stated = "attainment" in values
-    read = {item.field: _read(item, values.pop(item.keyword, None)) for item in declared(PlanOptions)}
+    read = {item.field: _read(item, values.pop(item.keyword, None)) for item in asking.declared(PlanOptions)}
     own = PlanOptions(**{field: value for field, value in read.items() if value is not None})
     if own.rate is None:
         if stated and "arrivals" not in values:
@@ -236,19 +216,19 @@ def _own(values: dict[str, object]) -> tuple[PlanOptions, tuple[str, ...]]:
     return own, ("assumed: requests arrive as a Poisson process (`arrivals=gamma:3` for bursts, or trace:FILE)",)
 
 
-def longer_limits(question: Mapping[str, object]) -> Iterator[tuple[Limit, float]]:
-    for one in limit_table():
+def longer_limits(question: Mapping[str, object]) -> Iterator[tuple[asking.Limit, float]]:
+    for one in asking.limit_table():
         limit = question.get(one.keyword)
         if isinstance(limit, int | float) and one.metric is not None and not one.least:
             yield one, _LONGER_BY * limit
 
 
-def _read(item: Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares
+def _read(item: asking.Declared, given: object) -> Any:  # noqa: ANN401  of the type that the option declares
     return None if given is None else read_value(item, given, f"`{item.keyword}`")
 
 
 @cache
-def report_options() -> Mapping[str, Declared]:
+def report_options() -> Mapping[str, asking.Declared]:
     """The options of a report by keyword: those of the question about whole deployments, at one number of devices."""
-    taken = {one.name for one in keywords_of(question_report(REPORT))}
-    return {keyword: item for keyword, item in option_table().items() if keyword in taken - {"top", "budgets"}}
+    taken = {one.name for one in asking.keywords_of(asking.question_report(REPORT))}
+    return {keyword: item for keyword, item in asking.option_table().items() if keyword in taken - {"top", "budgets"}}

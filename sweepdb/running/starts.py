@@ -25,8 +25,8 @@ from store.whole_files import written_whole
 from sweepdb.launching import CLIENTS, RESULTS, deployed, write_launch
 from sweepdb.measuring import import_measurements
 from sweepdb.planning import short_plan
+from sweepdb.running import HowToRun
 from sweepdb.running.guarded import Mark, end_marked, guarded
-from sweepdb.running.how import HowToRun
 from sweepdb.running.journal import Begun, Journal, Load, open_journal
 from sweepdb.running.servers import RunningServer, ServerFailed, last_lines, started_server
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from evaluator import arrivals
 from queries.asking import Framed
 from store.location import StoreLocation
-
-if TYPE_CHECKING:
-    from evaluator.arrivals import Scaled
 
 
 class Usual(NamedTuple):
@@ -41,7 +39,7 @@ class Candidate:
     num_devices: int
     goodput: float  # requests/s of a replica within the limits
     usd_per_device_hour: float | None
-    scaled: dict[str, Scaled]
+    scaled: dict[str, arrivals.Scaled]
     moved: tuple[int, ...] | None = None  # replicas of each hour beyond those of its goodput; None: was not simulated
     decode: Candidate | None = None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator import arrivals, inputs
 from queries.asking import Framed
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
@@ -22,7 +23,6 @@ from sweepdb.scheduling.scheduled import AskedDay, candidates_of, check_counts, 
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
-    from evaluator.inputs import Day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,8 +145,6 @@ def schedule_pool(
 
     `traces` has each model's day, and `pool` the devices, by kind where there are several. A model runs one deployment
     all day; with `minimum=0` none where no requests come. Needs HiGHS (`pip install sweepdb[pool]`)."""
-    from evaluator.arrivals import Scaling, TimeLimits
-
     kinds = {} if isinstance(pool, int) else {_known_device(name): count for name, count in pool.items()}
     for count in [pool] if isinstance(pool, int) else pool.values():
         check_counts(start_up=start_up, seed=seed, pool=count, minimum=minimum)
@@ -155,7 +153,10 @@ def schedule_pool(
     if not traces:
         raise InputError("no trace is given", hint="`trace=MODEL=FILE` for each model")
     scope = _given(sweep=sweep, device=device, attainment=attainment, ttft_limit=ttft_limit, tpot_limit=tpot_limit)
-    scaling, limits = Scaling(start_up=0, cool_down=0), TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
+    scaling, limits = (
+        arrivals.Scaling(start_up=0, cool_down=0),
+        arrivals.TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit),
+    )
     days = {model: day_of(trace, trace_unit) for model, trace in traces.items()}
     hours = max(-(-day.rates_per_s.size // _HOUR) for day in days.values())
     models = [
@@ -186,17 +187,15 @@ def _given(**scope: object) -> dict[str, object]:
     return {name: value for name, value in scope.items() if value is not None}
 
 
-def _minutes_of_hours(days: Iterable[Day]) -> Integers:
+def _minutes_of_hours(days: Iterable[inputs.Day]) -> Integers:
     longest = max(day.rates_per_s.size for day in days)
     return np.diff(np.append(np.arange(0, longest, _HOUR), longest))
 
 
 def _known_device(name: str) -> str:
     """As rows name it; a store's own stays."""
-    from evaluator.inputs import resolve
-
     try:
-        return resolve(name)
+        return inputs.resolve(name)
     except InputError:
         return name
 
@@ -243,7 +242,7 @@ class _Model:
     simulated: set[str] = field(default_factory=set)
 
     @property
-    def day(self) -> Day:
+    def day(self) -> inputs.Day:
         return self.asked.day
 
     @property
@@ -281,8 +280,6 @@ class _Model:
             del self.candidates[place]
 
     def told(self, found: Allotted, place: int, location: StoreLocation, minutes: Integers, start_up: int) -> Pooled:
-        from evaluator.arrivals import peaks
-
         one, replicas, lost = self.candidates[found.chosen[place]], found.replicas[place], found.lost[place]
         rates = self.day.rates_per_s
         started = np.maximum(0, np.diff(replicas, prepend=0))
@@ -295,7 +292,7 @@ class _Model:
             model=self.name,
             deployment=one,
             requests=player.requests,
-            peak_rates=tuple(self._whole(peaks(rates)).tolist()),
+            peak_rates=tuple(self._whole(arrivals.peaks(rates)).tolist()),
             needed=tuple(self.needed(one).tolist()),
             replicas=tuple(replicas.tolist()),
             lost=tuple(lost.tolist()),

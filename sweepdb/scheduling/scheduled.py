@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator import arrivals, inputs
 from queries.asking import question_of
 from queries.connect import connect
 from store.errors import InputError
@@ -25,8 +26,6 @@ from sweepdb.sessions import open_session
 
 if TYPE_CHECKING:
     from evaluator.arithmetic import FloatArray, Integers
-    from evaluator.arrivals import DayPlayer, QueueTarget, Scaled, Scaling, TimeLimits
-    from evaluator.inputs import Day
     from evaluator.scenario import Scenario
 
 
@@ -40,7 +39,7 @@ _SIZES = """
 
 
 def candidates_of(
-    scope: Mapping[str, object], rates: FloatArray, scaling: Scaling, store: str | None, *, apart: bool = True
+    scope: Mapping[str, object], rates: FloatArray, scaling: arrivals.Scaling, store: str | None, *, apart: bool = True
 ) -> list[Candidate]:
     """Within limits, the cheapest first.
 
@@ -94,9 +93,7 @@ def by_cost(candidates: Sequence[Candidate]) -> Callable[[Candidate], tuple[floa
     return key
 
 
-def _candidate(row: Row, rates: FloatArray, scaling: Scaling) -> Iterator[Candidate]:
-    from evaluator.arrivals import peaks
-
+def _candidate(row: Row, rates: FloatArray, scaling: arrivals.Scaling) -> Iterator[Candidate]:
     bought, price = number_of(row["devices_with_margin"], number_of(row["devices"])), row["usd_per_hour"]
 
     def side(before: str, num_devices: object, goodput: float, decode: Candidate | None = None) -> Candidate:
@@ -107,7 +104,7 @@ def _candidate(row: Row, rates: FloatArray, scaling: Scaling) -> Iterator[Candid
             num_devices=int(number_of(num_devices)),
             goodput=goodput,
             usd_per_device_hour=None if price is None else number_of(price) / bought,
-            scaled=scaled_by(rates, goodput, scaling, scaling.needed(peaks(rates), goodput)),
+            scaled=scaled_by(rates, goodput, scaling, scaling.needed(arrivals.peaks(rates), goodput)),
             decode=decode,
         )
 
@@ -120,13 +117,13 @@ def _candidate(row: Row, rates: FloatArray, scaling: Scaling) -> Iterator[Candid
     yield side("prefill_", row["prefill_devices"], of_one["prefill"], decode)
 
 
-def scaled_by(rates: FloatArray, goodput: float, scaling: Scaling, needed: Integers) -> dict[str, Scaled]:
-    from evaluator.arrivals import reactive, scheduled, static
-
+def scaled_by(
+    rates: FloatArray, goodput: float, scaling: arrivals.Scaling, needed: Integers
+) -> dict[str, arrivals.Scaled]:
     return {
-        "static": static(needed, scaling, rates.size),
-        "scheduled": scheduled(needed, scaling, rates.size),
-        "reactive": reactive(rates, goodput, scaling),
+        "static": arrivals.static(needed, scaling, rates.size),
+        "scheduled": arrivals.scheduled(needed, scaling, rates.size),
+        "reactive": arrivals.reactive(rates, goodput, scaling),
     }
 
 
@@ -159,13 +156,11 @@ def schedule(
     Candidates are stored instances with loads, aggregated or disaggregated, whose pools are scaled separately. Lengths
     are those of the log, else of their workload. `reactive="queue=5"` adds a planner that aims at 5 waiting requests to
     a replica, `"ongoing=40"` one at 40 that wait or run; both scale instances that do prefill and decode."""
-    from evaluator.arrivals import Scaling, TimeLimits
-
     check_counts(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare, seed=seed)
-    scaling = Scaling(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare)
+    scaling = arrivals.Scaling(start_up=start_up, cool_down=cool_down, minimum=minimum, maximum=maximum, spare=spare)
     target = None if reactive is None else _target(reactive)
     day = day_of(trace, trace_unit)
-    limits = TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
+    limits = arrivals.TimeLimits(ttft_ms=ttft_limit, tpot_ms=tpot_limit)
     scope = {"sweep": sweep, "model": model, "device": device, "attainment": attainment, "ttft_limit": ttft_limit,
              "tpot_limit": tpot_limit}  # fmt: skip
     found = candidates_of(
@@ -175,12 +170,10 @@ def schedule(
     return AskedDay(day, scaling, limits, attainment, seed, target).answered(found, parse_url(store))
 
 
-def day_of(trace: str | os.PathLike[str], trace_unit: str) -> Day:
-    from evaluator.inputs import read_day
-
+def day_of(trace: str | os.PathLike[str], trace_unit: str) -> inputs.Day:
     if trace_unit not in _UNITS_S:
         raise InputError(f"`trace_unit={trace_unit}` is not one of {', '.join(_UNITS_S)}")
-    return read_day(Path(trace), log_seconds=_UNITS_S[trace_unit])
+    return inputs.read_day(Path(trace), log_seconds=_UNITS_S[trace_unit])
 
 
 def check_counts(**given: int | None) -> None:
@@ -195,10 +188,8 @@ def check_counts(**given: int | None) -> None:
         raise InputError(f"`maximum={maximum}` is below `minimum={minimum}`", hint="raise it, or lower the minimum")
 
 
-def _target(reactive: str) -> QueueTarget:
+def _target(reactive: str) -> arrivals.QueueTarget:
     """`queue=5`, `ongoing=40`: what a planner counts, and how many of them it aims at to a replica."""
-    from evaluator.arrivals import QueueTarget
-
     counted, _, number = reactive.partition("=")
     try:
         per_replica = float(number)
@@ -206,9 +197,9 @@ def _target(reactive: str) -> QueueTarget:
         per_replica = math.nan
     if 0 < per_replica < math.inf:
         if counted == "queue":
-            return QueueTarget(counted="queue", per_replica=per_replica)
+            return arrivals.QueueTarget(counted="queue", per_replica=per_replica)
         if counted == "ongoing":
-            return QueueTarget(counted="ongoing", per_replica=per_replica)
+            return arrivals.QueueTarget(counted="ongoing", per_replica=per_replica)
     raise InputError(
         f"`reactive={reactive[:100]}` is no count of requests to a replica",
         hint="`reactive=queue=5` for those that wait, `reactive=ongoing=40` for those that wait or run",
@@ -219,12 +210,12 @@ def _target(reactive: str) -> QueueTarget:
 class AskedDay:
     """A day that is asked about: its requests, and what is wanted of replicas."""
 
-    day: Day
-    scaling: Scaling
-    limits: TimeLimits
+    day: inputs.Day
+    scaling: arrivals.Scaling
+    limits: arrivals.TimeLimits
     attainment: float
     seed: int
-    target: QueueTarget | None = None
+    target: arrivals.QueueTarget | None = None
 
     def answered(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
         """The first candidates simulated, and others for as long as one of them comes first."""
@@ -245,8 +236,6 @@ class AskedDay:
         return self._told(found, location)
 
     def _told(self, candidates: Sequence[Candidate], location: StoreLocation) -> DaySchedule:
-        from evaluator.arrivals import peaks
-
         best = candidates[0]
         day = self.simulation(best, location)
         attained = {kind: day.attained(*(one.scaled[kind] for one in best.sides)) for kind in best.scaled}
@@ -258,7 +247,7 @@ class AskedDay:
         return DaySchedule(
             candidates=(best, *candidates[1:]),
             rates_per_s=tuple(self.day.rates_per_s.tolist()),
-            peak_rates=tuple(peaks(self.day.rates_per_s).tolist()),
+            peak_rates=tuple(arrivals.peaks(self.day.rates_per_s).tolist()),
             attained={kind: shares_of(one) for kind, one in attained.items()},
             attainment=self.attainment,
             requests=day.requests,
@@ -266,34 +255,29 @@ class AskedDay:
             store=location,
         )
 
-    def player(self, one: Candidate, location: StoreLocation) -> DayPlayer:
+    def player(self, one: Candidate, location: StoreLocation) -> arrivals.DayPlayer:
         return self._player(one, location)[0]
 
-    def _player(self, one: Candidate, location: StoreLocation) -> tuple[DayPlayer, Scenario]:
-        from evaluator.arrivals import DayPlayer
+    def _player(self, one: Candidate, location: StoreLocation) -> tuple[arrivals.DayPlayer, Scenario]:
         from evaluator.evaluate import cost_of
         from sweepdb.restoring import scenario_with_operators
 
         scenario, operators = scenario_with_operators(location, one.scenario)
-        return DayPlayer(scenario, operators, cost_of(scenario), self.day, self.seed), scenario
+        return arrivals.DayPlayer(scenario, operators, cost_of(scenario), self.day, self.seed), scenario
 
     def simulation(self, one: Candidate, location: StoreLocation) -> _Simulation:
-        from evaluator.arrivals import PairPlayer
-
         player, scenario = self._player(one, location)
         if one.decode is None:
             return _Simulation(self, player.attained, player.requests)
-        pair = PairPlayer(player, self.player(one.decode, location), scenario)
+        pair = arrivals.PairPlayer(player, self.player(one.decode, location), scenario)
         return _Simulation(self, pair.attained, player.requests)
 
     def simulated(self, one: Candidate, location: StoreLocation) -> Candidate:
-        from evaluator.arrivals import LimitsUnmetError, peaks
-
         rates, scaling = self.day.rates_per_s, self.scaling
-        first = [scaling.needed(peaks(rates), side.goodput) for side in one.sides]
+        first = [scaling.needed(arrivals.peaks(rates), side.goodput) for side in one.sides]
         try:
             needed = self._fewest(one, self.simulation(one, location), first)
-        except LimitsUnmetError as error:
+        except arrivals.LimitsUnmetError as error:
             raise InputError(
                 f"no number of replicas of {' and '.join(side.plan for side in one.sides)} keeps the limits in hour"
                 f" {error.hour}",
@@ -310,23 +294,24 @@ class AskedDay:
 
     def _fewest(self, one: Candidate, day: _Simulation, first: Sequence[Integers]) -> tuple[Integers, ...]:
         """Of prefill instances the fewest that any decode instances help, and a few more where these save decode."""
-        from evaluator.arrivals import fewest_by_hour
-
         least = max(self.scaling.minimum, 1 + self.scaling.spare)
         if one.decode is None:
-            return (fewest_by_hour(day.missed, first[0], least),)
+            return (arrivals.fewest_by_hour(day.missed, first[0], least),)
         ample = 2 * first[1] + 2
-        prefill = fewest_by_hour(lambda prompts: day.missed(prompts, ample), first[0], least)
-        decode = fewest_by_hour(lambda answers: day.missed(prefill, answers), first[1], least)
+        prefill = arrivals.fewest_by_hour(lambda prompts: day.missed(prompts, ample), first[0], least)
+        decode = arrivals.fewest_by_hour(lambda answers: day.missed(prefill, answers), first[1], least)
         best, sizes = (prefill, decode), (one.num_devices, one.decode.num_devices)
         for more in range(1, _MORE_PREFILL + 1):
             prompts = prefill + more
-            answers = fewest_by_hour(partial(day.missed, prompts), decode, least)
+            answers = arrivals.fewest_by_hour(partial(day.missed, prompts), decode, least)
             cheaper = sizes[0] * prompts + sizes[1] * answers < sizes[0] * best[0] + sizes[1] * best[1]
             if not cheaper.any():
                 break
             mixed = np.where(cheaper, prompts, best[0])
-            best = (mixed, fewest_by_hour(partial(day.missed, mixed), np.where(cheaper, answers, best[1]), least))
+            best = (
+                mixed,
+                arrivals.fewest_by_hour(partial(day.missed, mixed), np.where(cheaper, answers, best[1]), least),
+            )
         return best
 
     def _check_room(self, most: int) -> None:
@@ -345,18 +330,16 @@ class _Simulation:
     play: Callable[..., FloatArray]  # replicas of each side by minute, and limits
     requests: int
 
-    def attained(self, *sides: Scaled) -> FloatArray:
+    def attained(self, *sides: arrivals.Scaled) -> FloatArray:
         """The share of each hour's requests within the limits, with the spare replicas lost."""
         spare = self.asked.scaling.spare
         return self.play(*(np.maximum(1, one.ready - spare) for one in sides), self.asked.limits)
 
     def missed(self, *needed: Integers) -> NDArray[np.bool_]:
         """Hours that miss the attainment with the replicas of a schedule."""
-        from evaluator.arrivals import scheduled
-
         asked = self.asked
         minutes = asked.day.rates_per_s.size
-        return self.attained(*(scheduled(one, asked.scaling, minutes) for one in needed)) < asked.attainment
+        return self.attained(*(arrivals.scheduled(one, asked.scaling, minutes) for one in needed)) < asked.attainment
 
 
 def shares_of(attained: FloatArray) -> tuple[float | None, ...]:

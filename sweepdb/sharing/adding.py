@@ -15,6 +15,7 @@ from evaluator.graph import CaptureRequest, operators_text
 from evaluator.ledger import rekeyed
 from evaluator.together import captures
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
+from store import schema, sealing, writing
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError, SweepdbError
 from store.opening import Store
@@ -30,20 +31,16 @@ _COPY_AGAIN = "nothing was taken in; copy the whole bundle again, or export it a
 
 def add_bundle(store: Store, bundle: Bundle, refuse_row: RowCheck | None = None) -> BundleSummary:
     """Counts what was added. `refuse_row` raises where a block does not fit its scenario."""
-    from store.sealing import seal
-
     try:
         with store.together():
             summary = _add(store, bundle, refuse_row)
     except InputError as error:
         raise InputError(error.message, hint=error.hint or _COPY_AGAIN) from error
-    seal(store)
+    sealing.seal(store)
     return summary
 
 
 def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSummary:
-    from store.writing import finish_sweep, put_names, put_scenarios
-
     records, sweeps = bundle.scenarios(), list(bundle.sweeps())
     unknown = {key for sweep in sweeps for key, _, _ in sweep.intervals} - set(records)
     if unknown:
@@ -55,14 +52,14 @@ def _add(store: Store, bundle: Bundle, refuse_row: RowCheck | None) -> BundleSum
     refs: dict[str, ScenarioRef] = {}
     for sweep in sweeps:
         keys = list(dict.fromkeys(key for key, _, _ in sweep.intervals))
-        for ref in put_scenarios(store, ids[sweep.record.key], [records[key] for key in keys]):
+        for ref in writing.put_scenarios(store, ids[sweep.record.key], [records[key] for key in keys]):
             refs[ref.key] = ref
-    put_names(store, bundle.names())
+    writing.put_names(store, bundle.names())
     added = _put_probes(store, _believed(bundle, records, refuse_row), sweeps, ids, refs)
     for sweep in sweeps:
         if sweep.record.key not in ended_before:
             ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
-            finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
+            writing.finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
     _put_beside(store, bundle, records.values(), refs)
     loads = _put_loads(store, bundle, ids, refs)
     new = len(set(ids) - set(known))
@@ -73,33 +70,27 @@ def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
     """By key, and those that ended; a killed import left the others."""
     from sqlalchemy import select
 
-    from store.schema import SWEEP
-
     with store.writing() as connection:
-        rows = connection.execute(select(SWEEP.c.key, SWEEP.c.id, SWEEP.c.status)).all()
+        rows = connection.execute(select(schema.SWEEP.c.key, schema.SWEEP.c.id, schema.SWEEP.c.status)).all()
     return {row[0]: row[1] for row in rows}, {row[0] for row in rows if row[2] in {"finished", "failed"}}
 
 
 def _begin(store: Store, sweep: BundledSweep) -> int:
-    from store.writing import begin_sweep
-
     record = sweep.record if sweep.record.kind == "validation" else replace(sweep.record, kind="import")
-    return begin_sweep(store, record, held=False)  # thousands of locks would be too many
+    return writing.begin_sweep(store, record, held=False)  # thousands of locks would be too many
 
 
 def _put_beside(
     store: Store, bundle: Bundle, scenarios: Iterable[ScenarioRecord], refs: Mapping[str, ScenarioRef]
 ) -> None:
-    from store.writing import get_prices, put_calibration, put_measurements, put_operators, put_prices, put_validations
-
-    put_operators(store, traced_again(store, scenarios, bundle.operators()))
+    writing.put_operators(store, traced_again(store, scenarios, bundle.operators()))
     for calibration in bundle.calibrations():
-        put_calibration(store, calibration)
-    known = {(price.device_name, price.effective_from) for price in get_prices(store)}
-    put_prices(store, [one for one in bundle.prices() if (one.device_name, one.effective_from) not in known])
+        writing.put_calibration(store, calibration)
+    known = {(price.device_name, price.effective_from) for price in writing.get_prices(store)}
+    writing.put_prices(store, [one for one in bundle.prices() if (one.device_name, one.effective_from) not in known])
     measured = {one.key: rekeyed(one) for one in bundle.measurements()}
-    put_measurements(store, list(measured.values()))
-    put_validations(
+    writing.put_measurements(store, list(measured.values()))
+    writing.put_validations(
         store,
         [
             replace(one, measurement_key=measured[one.measurement_key].key)
@@ -128,8 +119,6 @@ def _put_probes(
     ids: Mapping[str, int],
     refs: Mapping[str, ScenarioRef],
 ) -> int:
-    from store.writing import put_block, record_interval, require_same
-
     askers = {key: ids[sweep.record.key] for sweep in sweeps for key, _, _ in sweep.intervals}
     added = 0
     for block, record in blocks:
@@ -137,14 +126,14 @@ def _put_probes(
             raise InputError(f"scenario {block.scenario[:12]} has rows, but no sweep of the bundle asked for it")
         ref = refs[block.scenario]
         if ref.known:
-            require_same(store, ref.id, ref.key, record)
+            writing.require_same(store, ref.id, ref.key, record)
         # A sweep's own bundle may hold probes that an earlier sweep stored: they then come in with this one.
-        added += put_block(store, ids.get(block.sweep, askers[block.scenario]), ref.id, record)
+        added += writing.put_block(store, ids.get(block.sweep, askers[block.scenario]), ref.id, record)
     for sweep in sweeps:
         for key, first, last in sweep.intervals:
             if first > 0:
                 try:
-                    record_interval(store, ids[sweep.record.key], refs[key].id, first, last)
+                    writing.record_interval(store, ids[sweep.record.key], refs[key].id, first, last)
                 except InputError:
                     continue  # voided rows are not in a bundle, so what was asked for may not be there whole
     return added
@@ -152,8 +141,6 @@ def _put_probes(
 
 def _put_loads(store: Store, bundle: Bundle, ids: Mapping[str, int], refs: Mapping[str, ScenarioRef]) -> int:
     """Derived values are computed again, present ones compared."""
-    from store.writing import put_loads, require_same_loads
-
     added, any_sweep = 0, next(iter(ids.values()), None)
     for block in bundle.loads():
         if block.scenario not in refs or any_sweep is None:
@@ -165,8 +152,8 @@ def _put_loads(store: Store, bundle: Bundle, ids: Mapping[str, int], refs: Mappi
                 raise InputError(f"load {load.key[:12]} is not what an evaluation stores: its key is another")
             refuse_unbelievable_load(load)
         ref = refs[block.scenario]
-        require_same_loads(store, ref.key, block.arrival.key, block.loads)
-        added += put_loads(store, ids.get(block.sweep, any_sweep), ref.id, block.arrival, block.loads)
+        writing.require_same_loads(store, ref.key, block.arrival.key, block.loads)
+        added += writing.put_loads(store, ids.get(block.sweep, any_sweep), ref.id, block.arrival, block.loads)
     return added
 
 

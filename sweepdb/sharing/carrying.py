@@ -13,6 +13,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
+from sweepdb import site
 from sweepdb.sharing.adding import add_bundle
 from sweepdb.sharing.believable import refuse_unbelievable
 from sweepdb.sharing.identities import engines_of, refuse_forged, refuse_misnamed
@@ -56,7 +57,5 @@ def publish(
         if engine is not None:
             raise InputError(f"`engine` is of a page, and {target} is none", hint="name a folder: `to=pages.site`")
         return published(parse_url(store), target)
-    from sweepdb.site import publish_site
-
     folder = None if engine is None else Path(engine)
-    return publish_site(parse_url(store), Path(target).expanduser(), engine=folder)
+    return site.publish_site(parse_url(store), Path(target).expanduser(), engine=folder)

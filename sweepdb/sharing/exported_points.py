@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.ledger import (
-    cells_of_guidellm,
-    headers_of_guidellm,
-    point_of_prediction,
-    report_of,
-    row_of_inferencex,
-    rows_of_kind,
-)
+from evaluator import ledger
 from queries.asking import Limits
 from queries.connect import connect
 from store.errors import InputError
@@ -75,7 +68,7 @@ def _predictions(selection: PointSelection, store_url: str | None, sweep: str | 
         cursor = connection.execute(_PREDICTED, asked)
         names = [str(item[0]) for item in cursor.description or ()]
         while rows := cursor.fetchmany(10_000):
-            yield from (point_of_prediction(dict(zip(names, row, strict=True))) for row in rows)
+            yield from (ledger.point_of_prediction(dict(zip(names, row, strict=True))) for row in rows)
 
 
 def pieces_of_points(records: Sequence[MeasurementRecord], format_: str) -> Iterator[str]:
@@ -92,7 +85,7 @@ def write_exported(records: Sequence[MeasurementRecord], format_: str, to: Path)
                 f"{to}: a report holds one point, not {len(records):,}",
                 hint="name a folder, or a file such as points.jsonl",
             )
-        pieces = _yaml(records[0]) if to.suffix.lower() in _YAML else iter([_json(report_of(records[0])), "\n"])
+        pieces = _yaml(records[0]) if to.suffix.lower() in _YAML else iter([_json(ledger.report_of(records[0])), "\n"])
     else:
         return _write_folder(records, to)
     with written_whole(to) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -111,7 +104,7 @@ def _write_folder(records: Sequence[MeasurementRecord], folder: Path) -> int:
     except OSError as error:
         raise InputError(f"{folder}: no folder can be made there: {error.strerror}") from error
     for record in records:
-        kind = rows_of_kind(record)
+        kind = ledger.rows_of_kind(record)
         with written_whole(folder / f"{kind}_{record.key[:16]}.yaml") as temporary:
             temporary.write_text("".join(_yaml(record)), encoding="utf-8")
     return len(records)
@@ -120,7 +113,7 @@ def _write_folder(records: Sequence[MeasurementRecord], folder: Path) -> int:
 def _yaml(record: MeasurementRecord) -> Iterator[str]:
     import yaml
 
-    yield str(yaml.safe_dump(report_of(record), sort_keys=False, allow_unicode=True))
+    yield str(yaml.safe_dump(ledger.report_of(record), sort_keys=False, allow_unicode=True))
 
 
 def _json(document: Mapping[str, Any]) -> str:
@@ -129,22 +122,22 @@ def _json(document: Mapping[str, Any]) -> str:
 
 def _report_lines(records: Iterable[MeasurementRecord]) -> Iterator[str]:
     for record in records:
-        yield f"{_json(report_of(record))}\n"
+        yield f"{_json(ledger.report_of(record))}\n"
 
 
 def _inferencex_rows(records: Iterable[MeasurementRecord]) -> Iterator[str]:
     before = "[\n"
     for record in records:
-        yield f"{before}{_json(row_of_inferencex(record))}"
+        yield f"{before}{_json(ledger.row_of_inferencex(record))}"
         before = ",\n"
     yield "\n]\n"
 
 
 def _guidellm_lines(records: Iterable[MeasurementRecord]) -> Iterator[str]:
-    for line in zip(*headers_of_guidellm(), strict=True):
+    for line in zip(*ledger.headers_of_guidellm(), strict=True):
         yield csv_line(line, exact=True)
     for record in records:
-        yield csv_line(cells_of_guidellm(record), exact=True)
+        yield csv_line(ledger.cells_of_guidellm(record), exact=True)
 
 
 REPORT = "benchmark-report"

@@ -17,22 +17,9 @@ from store.schema import Phase
 from store.texts import counted
 from sweepdb.launching.stored_instance import StoredInstance
 from sweepdb.sessions import open_session
+from sweepdb.watching import judging
 from sweepdb.watching.curves import TIMES, TIMES_OF, Arrivals, Curve
 from sweepdb.watching.engines import Reading
-from sweepdb.watching.judging import (
-    LOADS,
-    SHOWN,
-    AtLimits,
-    Earlier,
-    Expected,
-    Judged,
-    differing_lengths,
-    judged_times,
-    lengths_seen,
-    requests_per_s,
-    said_of,
-    within_limits,
-)
 from sweepdb.watching.keeping import earlier_seen
 from sweepdb.watching.keeping import keep as keep_point
 from sweepdb.watching.pages import readings_by_side
@@ -57,11 +44,11 @@ class Watched(Framed):
 
     Where serving is disaggregated, it is the prefill server, with the decode server beside it."""
 
-    columns = ("role", *Judged._fields)
+    columns = ("role", *judging.Judged._fields)
     role: Phase
     probe: str
     seen: Seen
-    judged: tuple[Judged, ...]
+    judged: tuple[judging.Judged, ...]
     said: tuple[str, ...]
     decode: Watched | None = None
 
@@ -200,22 +187,22 @@ class _Judging:
         if load is None or self.seen.is_idle:
             ended = f"Only {self.seen.finished:.0f} requests ended: too few to say anything of."
             return self._answer(self._load_rows(load, None), [ended])
-        lengths = differing_lengths(self.seen, self.planned.lengths, self.asked.tolerance)
+        lengths = judging.differing_lengths(self.seen, self.planned.lengths, self.asked.tolerance)
         stored = self.planned.curve_at(self.planned.lengths)
         expected = self._expected(stored, lengths)
         if load.value > _BEYOND * expected.seen.load[-1]:
             return self._overloaded(load, expected, lengths)
         earlier = self._earlier(stored)
-        times = judged_times(self.seen, load, expected, self.asked.tolerance, earlier)
+        times = judging.judged_times(self.seen, load, expected, self.asked.tolerance, earlier)
         rows = [*self._load_rows(load, expected), *lengths, *times]
         now = _as_measured(expected, times, load)
         limit_rows, limit_said = self._at_limits(expected, now, times)
-        sure = list(said_of([*lengths, *times], compared=earlier is not None or self.planned.own_runs))
+        sure = list(judging.said_of([*lengths, *times], compared=earlier is not None or self.planned.own_runs))
         said = [*sure, *limit_said, *self._better(now, expected), *self._notes(load)]
         drifts = [one for one in (*lengths, *times, *limit_rows) if one.verdict in _DRIFTS]
         return self._answer([*rows, *limit_rows], said if drifts else [self._as_planned(load, times), *said])
 
-    def _answer(self, rows: Iterable[Judged], said: Sequence[str]) -> Watched:
+    def _answer(self, rows: Iterable[judging.Judged], said: Sequence[str]) -> Watched:
         return Watched(
             role=self._phase, probe=self.planned.instance.probe, seen=self.seen, judged=tuple(rows), said=tuple(said)
         )
@@ -229,12 +216,12 @@ class _Judging:
             return f"{load.value:.3g} requests/s"
         return f"{load.value:.1f} requests in flight" if load.value < _MANY else f"{load.value:,.0f} requests in flight"
 
-    def _expected(self, stored: Curve, lengths: list[Judged]) -> Expected:
-        other, planned = lengths_seen(self.planned.lengths, lengths), self.planned
+    def _expected(self, stored: Curve, lengths: list[judging.Judged]) -> judging.Expected:
+        other, planned = judging.lengths_seen(self.planned.lengths, lengths), self.planned
         curve = stored if other is None else planned.curve_at(other)
-        return Expected(stored=stored, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
+        return judging.Expected(stored=stored, seen=curve, lengths=other or planned.lengths, sd=planned.sd)
 
-    def _overloaded(self, load: Mean, expected: Expected, lengths: Sequence[Judged]) -> Watched:
+    def _overloaded(self, load: Mean, expected: judging.Expected, lengths: Sequence[judging.Judged]) -> Watched:
         most = expected.seen.load[-1]
         if self.planned.arrivals == "users":
             raise InputError(
@@ -243,28 +230,28 @@ class _Judging:
             )
         first, *others = self._load_rows(load, None)
         said = f"Overloaded: {self._counted(load)}; it keeps up with what arrives to {most:.3g}."
-        judged = list(said_of(list(lengths), compared=True))
+        judged = list(judging.said_of(list(lengths), compared=True))
         return self._answer([first._replace(verdict="overloaded"), *others, *lengths], [said, *judged])
 
-    def _earlier(self, stored: Curve) -> Earlier | None:
+    def _earlier(self, stored: Curve) -> judging.Earlier | None:
         if self.asked.baseline is None:
             return None
         seen = earlier_seen(self.asked.baseline, self.seen.engine, self._phase)
-        lengths = differing_lengths(seen, self.planned.lengths, self.asked.tolerance)
-        return Earlier(seen=seen, expected=self._expected(stored, lengths))
+        lengths = judging.differing_lengths(seen, self.planned.lengths, self.asked.tolerance)
+        return judging.Earlier(seen=seen, expected=self._expected(stored, lengths))
 
-    def _load_rows(self, load: Mean | None, expected: Expected | None) -> Iterator[Judged]:
+    def _load_rows(self, load: Mean | None, expected: judging.Expected | None) -> Iterator[judging.Judged]:
         seen, plan = self.seen, self.planned
         if load is not None:
             planned_load = None if self._phase == "prefill" else float(plan.instance.concurrency)
-            yield Judged(*LOADS[self._phase], load.value, planned_load, None, None, None, None, 100.0 * load.error,
-                         "seen")  # fmt: skip
+            named, off = judging.LOADS[self._phase], 100.0 * load.error
+            yield judging.Judged(*named, load.value, planned_load, None, None, None, None, off, "seen")
         if seen.waiting is not None:
             yield _only_seen("waiting", "requests", seen.waiting, 0.0)
         if load is None or expected is None or self._phase == "prefill":
             return
         rates = (
-            requests_per_s(curve, load.value, lengths.output)
+            judging.requests_per_s(curve, load.value, lengths.output)
             for curve, lengths in ((expected.stored, plan.lengths), (expected.seen, expected.lengths))
         )
         yield _only_seen("requests_per_s", "requests/s", seen.requests_per_s, *rates)
@@ -276,21 +263,23 @@ class _Judging:
             )
             yield _only_seen("cache_use", "of its tokens", seen.cache_use, *uses)
 
-    def _at_limits(self, expected: Expected, now: Curve, times: Sequence[Judged]) -> tuple[list[Judged], list[str]]:
+    def _at_limits(
+        self, expected: judging.Expected, now: Curve, times: Sequence[judging.Judged]
+    ) -> tuple[list[judging.Judged], list[str]]:
         limits = self.asked.limits
         if not limits:
             return [], []
-        kept = within_limits(now, expected.lengths.output, limits)
-        plan = within_limits(expected.stored, self.planned.lengths.output, limits)
+        kept = judging.within_limits(now, expected.lengths.output, limits)
+        plan = judging.within_limits(expected.stored, self.planned.lengths.output, limits)
         missed = [one.metric for one in times if one.metric in limits and (one.measured or 0.0) > limits[one.metric]]
         rate = None if kept is None else kept.requests_per_s
-        row = Judged(
+        row = judging.Judged(
             "rate_at_limits", "requests/s", rate, None if plan is None else plan.requests_per_s,
             None, None, None, None, None, "missed" if missed else "seen",
         )  # fmt: skip
         return [row], [_limits_said(missed, kept, plan, limits, self.seen.requests_per_s)]
 
-    def _better(self, now: Curve, expected: Expected) -> Iterator[str]:
+    def _better(self, now: Curve, expected: judging.Expected) -> Iterator[str]:
         """A stored plan that carries more within the limits, if it is slower by as much as this one."""
         limits = self.asked.limits
         if not limits:
@@ -315,8 +304,8 @@ class _Judging:
         if gain > self.asked.tolerance:
             yield f"{other} would carry {100 * gain:.0f} % more a device within the limits, at the lengths planned."
 
-    def _as_planned(self, load: Mean, times: Sequence[Judged]) -> str:
-        shown = ", ".join(f"{SHOWN[one.metric]} {one.measured:.4g} ms" for one in times)
+    def _as_planned(self, load: Mean, times: Sequence[judging.Judged]) -> str:
+        shown = ", ".join(f"{judging.SHOWN[one.metric]} {one.measured:.4g} ms" for one in times)
         unsure = any(one.verdict == "unsure" for one in times)
         what = "Nothing is surely other than planned" if unsure else "As planned"
         return f"{what}: {self._counted(load)}, {shown}."
@@ -331,15 +320,15 @@ class _Judging:
 
 def _only_seen(
     metric: str, unit: str, measured: float | None, planned: float | None, expected: float | None = None
-) -> Judged:
-    return Judged(metric, unit, measured, planned, expected, None, None, None, None, "seen")
+) -> judging.Judged:
+    return judging.Judged(metric, unit, measured, planned, expected, None, None, None, None, "seen")
 
 
 def _per_device(row: Mapping[str, object], carried: str) -> float:
     return float(str(row[carried])) / float(str(row["num_devices"]))
 
 
-def _as_measured(expected: Expected, times: Sequence[Judged], load: Mean) -> Curve:
+def _as_measured(expected: judging.Expected, times: Sequence[judging.Judged], load: Mean) -> Curve:
     """The server's curve as it is now: as much slower at every load as it is at this one."""
     factors = dict.fromkeys(TIMES, 1.0)
     for one in times:
@@ -350,13 +339,15 @@ def _as_measured(expected: Expected, times: Sequence[Judged], load: Mean) -> Cur
 
 def _limits_said(
     missed: Sequence[str],
-    kept: AtLimits | None,
-    plan: AtLimits | None,
+    kept: judging.AtLimits | None,
+    plan: judging.AtLimits | None,
     limits: Mapping[str, float],
     rate: float | None,
 ) -> str:
     at = "" if rate is None else f", at {rate:.3g} requests/s"
-    now = f"The limit is missed now{at}: {', '.join(f'{SHOWN[one]} above {limits[one]:g} ms' for one in missed)}."
+    now = (
+        f"The limit is missed now{at}: {', '.join(f'{judging.SHOWN[one]} above {limits[one]:g} ms' for one in missed)}."
+    )
     if kept is None:
         return f"{now} It is missed at any load." if missed else "A limit is missed at any load of the stored rows."
     planned = "" if plan is None else f" (planned: {plan.requests_per_s:.3g})"
@@ -364,7 +355,7 @@ def _limits_said(
         return f"{now} It is kept up to {kept.requests_per_s:.3g} requests/s{planned}."
     if kept.breaks is None:
         return f"The limits are kept at every stored load, up to {kept.requests_per_s:.3g} requests/s{planned}."
-    name = f"{SHOWN[kept.breaks]} limit of {limits[kept.breaks]:g} ms"
+    name = f"{judging.SHOWN[kept.breaks]} limit of {limits[kept.breaks]:g} ms"
     return (
         f"The {name} will be missed above {kept.requests_per_s:.3g} requests/s{planned}{at.replace(', at', '; now')}."
     )

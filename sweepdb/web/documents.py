@@ -13,20 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from queries.asking import (
-    NEAREST,
-    Answer,
-    Keyword,
-    Report,
-    asked_reports,
-    keywords_of,
-    limits_told,
-    picture_of,
-    relaxed_to,
-    report,
-    report_pictures,
-    shown_names,
-)
+from queries import asking
 from store.texts import csv_line, plain
 from sweepdb.deciding import BUDGET, GAIN, MODE, REPORT, Mode
 from sweepdb.planning import short_plan
@@ -58,7 +45,7 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
         name = path.partition("/")[0]
         parameters = _decided() if name == "decide" else _parameters(said.get("parameters", ()))
         paths[f"/api/v1/{path}"] = {"get": _operation(said["summary"], name, parameters)}
-    paths |= {f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asked_reports().values()}
+    paths |= {f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asking.asked_reports().values()}
     if sql:
         paths["/api/v1/sql"] = {"post": _operation("One read-only statement, sent as text", "sql", [])}
     return {
@@ -71,14 +58,16 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
 
 def _decided() -> list[dict[str, object]]:
     own = (
-        Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
-        Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: disaggregated"),
-        Keyword(name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"),
+        asking.Keyword(name="budget", hint=int, default=BUDGET, help="starts of a server to plan for"),
+        asking.Keyword(name="mode", hint=Mode, default=MODE, help="servers to decide among; pd: disaggregated"),
+        asking.Keyword(
+            name="gain", hint=float, default=GAIN, help="share of the answer below which a run is not worth it"
+        ),
     )
-    return [*map(parameter_of, keywords_of(asked_reports()[REPORT])), *map(parameter_of, own)]
+    return [*map(parameter_of, asking.keywords_of(asking.asked_reports()[REPORT])), *map(parameter_of, own)]
 
 
-def parameter_of(keyword: Keyword) -> dict[str, object]:
+def parameter_of(keyword: asking.Keyword) -> dict[str, object]:
     found: dict[str, object] = {
         "name": keyword.name,
         "in": "query",
@@ -104,10 +93,10 @@ def schema_of(hint: Any) -> dict[str, object]:  # noqa: ANN401  a type hint is o
     return dict(_KINDS.get(hint, _TEXT))
 
 
-def _answer_path(asked: Report) -> dict[str, object]:
+def _answer_path(asked: asking.Report) -> dict[str, object]:
     columns = ", ".join(f"{one.name} ({one.unit})" for one in asked.columns)
     operation = _operation(
-        asked.summary, f"answer_{asked.name}", [*map(parameter_of, keywords_of(asked)), *_parameters(["state"])]
+        asked.summary, f"answer_{asked.name}", [*map(parameter_of, asking.keywords_of(asked)), *_parameters(["state"])]
     )
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Answer"}}}
     operation["responses"]["200"] = {"description": f"Rows of {columns}", "content": content}
@@ -131,14 +120,14 @@ PICTURE_SHAPE = "shape"  # a picture whose rows are those of the document, sent 
 def answer_document(told: Told, *, picture: str | None = None, note: str | None = None) -> dict[str, object]:
     """All that a page shows, and what repeats it. Its picture has rows, or is a `shape`."""
     answer = told.answer
-    asked = report(answer.report)
+    asked = asking.report(answer.report)
     question = answer.question
     document: dict[str, object] = {
         "report": answer.report,
         "summary": asked.summary,
         "state": told.state,
         "columns": column_meanings(asked, answer.columns),
-        "shown": shown_names(asked, answer.given),
+        "shown": asking.shown_names(asked, answer.given),
         "rows": _cells(answer.rows[:MOST_ROWS]),
         "rows_left_out": max(0, len(answer.rows) - MOST_ROWS),
         "plans": _plans(answer),
@@ -159,22 +148,22 @@ def answer_document(told: Told, *, picture: str | None = None, note: str | None 
         "took_ms": round(told.took_ms, 2),
     }
     if picture:
-        drawn = answer.rows and answer.report in report_pictures()
-        document["picture"] = picture_of(answer, with_rows=picture != PICTURE_SHAPE) if drawn else None
+        drawn = answer.rows and answer.report in asking.report_pictures()
+        document["picture"] = asking.picture_of(answer, with_rows=picture != PICTURE_SHAPE) if drawn else None
     return document
 
 
-def _nearest(answer: Answer) -> dict[str, object]:
+def _nearest(answer: asking.Answer) -> dict[str, object]:
     rows = []
     for row in answer.nearest_dicts():
-        value = relaxed_to(row, answer.question.limits)
+        value = asking.relaxed_to(row, answer.question.limits)
         rows.append([value if name == "relax_to" else row[name] for name in answer.nearest_columns])
-    columns = column_meanings(report(NEAREST), answer.nearest_columns)
-    shown = shown_names(report(NEAREST), answer.given)
+    columns = column_meanings(asking.report(asking.NEAREST), answer.nearest_columns)
+    shown = asking.shown_names(asking.report(asking.NEAREST), answer.given)
     return {"columns": columns, "rows": _cells(rows), "shown": shown}
 
 
-def _plans(answer: Answer) -> dict[str, str]:
+def _plans(answer: asking.Answer) -> dict[str, str]:
     tables = ((answer.columns, answer.rows[:MOST_ROWS]), (answer.nearest_columns, answer.nearest))
     found = {
         row[place]
@@ -185,7 +174,7 @@ def _plans(answer: Answer) -> dict[str, str]:
     return {label: short_plan(label) for label in sorted(label for label in found if isinstance(label, str))}
 
 
-def column_meanings(asked: Report, names: Collection[str]) -> list[dict[str, str]]:
+def column_meanings(asked: asking.Report, names: Collection[str]) -> list[dict[str, str]]:
     known = {one.name: one for one in asked.columns}
     return [
         {"name": name, "unit": known[name].unit if name in known else "none",
@@ -217,4 +206,4 @@ def _column(values: Sequence[object]) -> Sequence[object]:
 
 
 def limits_module() -> str:
-    return f"export const LIMITS = {json.dumps(limits_told())};\n"
+    return f"export const LIMITS = {json.dumps(asking.limits_told())};\n"

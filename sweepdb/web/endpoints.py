@@ -19,28 +19,8 @@ from store.location import StoreLocation
 from store.texts import plain
 from sweepdb.deciding import REPORT
 from sweepdb.reporting import drawn
+from sweepdb.web import documents, listings
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.documents import (
-    MOST_LINES,
-    PICTURE_SHAPE,
-    answer_document,
-    csv_text,
-    documented_paths,
-    openapi_document,
-    parameter_of,
-    table_document,
-)
-from sweepdb.web.listings import (
-    Listing,
-    decision_document,
-    decision_script,
-    explained_listing,
-    measured_listing,
-    probe_listing,
-    regress_listing,
-    sweeps_listing,
-    trend_listing,
-)
 from sweepdb.web.pool import SessionPool, UnknownPathError
 from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
@@ -57,7 +37,7 @@ class Endpoints:
 
     def routes(self) -> list[Route]:
         found: dict[str, Callable[[Request], object]] = {
-            **{path: getattr(self, path.partition("/")[0]) for path in documented_paths()},
+            **{path: getattr(self, path.partition("/")[0]) for path in documents.documented_paths()},
             "openapi.json": self.openapi,
             "answer/{name}": self.answer,
             "decide.sh": self.decide,
@@ -75,10 +55,10 @@ class Endpoints:
         parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN | own.keys()]
         question = question_of_parameters(REPORT, parameters)
         if request.url.path.endswith(".sh"):
-            script = await self._pool.run(lambda: decision_script(self._pool.location, question, own))
+            script = await self._pool.run(lambda: listings.decision_script(self._pool.location, question, own))
             return PlainTextResponse(script, media_type="text/x-shellscript")
         state = await self._pool.state()
-        told = await self._pool.run(lambda: decision_document(self._pool.location, question, own))
+        told = await self._pool.run(lambda: listings.decision_document(self._pool.location, question, own))
         return await _document(lambda: {**told, "state": state})
 
     async def coverage(self, request: Request) -> Response:
@@ -94,15 +74,17 @@ class Endpoints:
         note = note or old_name_note(name, question.options.rank_by)
         told = await self._pool.ask(question, request.query_params.get("state"))
         if form == "csv":
-            lines = await asyncio.to_thread(csv_text, told.answer.columns, told.answer.rows[:MOST_LINES])
+            lines = await asyncio.to_thread(
+                documents.csv_text, told.answer.columns, told.answer.rows[: documents.MOST_LINES]
+            )
             return PlainTextResponse(lines, media_type="text/csv")
         if form == "vl":
             return await _document(lambda: picture_of(told.answer))
         if form == "svg":
             return await self._drawn(await asyncio.to_thread(picture_of, told.answer))
         picture = request.query_params.get("picture")
-        picture = picture if picture in {"true", PICTURE_SHAPE} else None
-        response = await _document(lambda: answer_document(told, picture=picture, note=note))
+        picture = picture if picture in {"true", documents.PICTURE_SHAPE} else None
+        response = await _document(lambda: documents.answer_document(told, picture=picture, note=note))
         response.headers["etag"] = f'"{told.state}"'
         return response
 
@@ -113,7 +95,7 @@ class Endpoints:
                     "name": asked.name,
                     "summary": asked.summary,
                     "picture": asked.name in report_pictures(),
-                    "parameters": [parameter_of(one) for one in keywords_of(asked)],
+                    "parameters": [documents.parameter_of(one) for one in keywords_of(asked)],
                     "columns": [{"name": one.name, "unit": one.unit, "meaning": one.meaning} for one in asked.columns],
                 }
                 for asked in asked_reports().values()
@@ -126,7 +108,7 @@ class Endpoints:
         rows, measured = await self._pool.run(
             lambda: (stored_scopes(self._pool.location), any_measured(self._pool.location))
         )
-        document = {**table_document(ScopeEntry._fields, rows), "state": state, "measured": measured}
+        document = {**documents.table_document(ScopeEntry._fields, rows), "state": state, "measured": measured}
         return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
 
     async def state(self, _: Request) -> Response:
@@ -142,34 +124,34 @@ class Endpoints:
         ]))  # fmt: skip
 
     async def sweeps(self, request: Request) -> Response:
-        return await self._listed(request, sweeps_listing)
+        return await self._listed(request, listings.sweeps_listing)
 
     async def measured(self, request: Request) -> Response:
         metric = request.query_params.get("metric")
-        return await self._listed(request, lambda location: measured_listing(location, metric))
+        return await self._listed(request, lambda location: listings.measured_listing(location, metric))
 
     async def regress(self, request: Request) -> Response:
         """Changes from `baseline` to `against`, the surely worse first."""
-        return await self._listed(request, lambda location: regress_listing(location, request.query_params))
+        return await self._listed(request, lambda location: listings.regress_listing(location, request.query_params))
 
     async def trend(self, request: Request) -> Response:
-        return await self._listed(request, lambda location: trend_listing(location, request.query_params))
+        return await self._listed(request, lambda location: listings.trend_listing(location, request.query_params))
 
     async def probe(self, request: Request) -> Response:
         reference = _named(request)
-        return await self._listed(request, lambda location: probe_listing(location, reference))
+        return await self._listed(request, lambda location: listings.probe_listing(location, reference))
 
     async def explain(self, request: Request) -> Response:
         """The operators of a stored step, the longest first; of two probes, side by side."""
         reference, step = _named(request), request.query_params.get("step")
-        return await self._listed(request, lambda location: explained_listing(location, reference, step))
+        return await self._listed(request, lambda location: listings.explained_listing(location, reference, step))
 
-    async def _listed(self, request: Request, listing: Callable[[StoreLocation], Listing]) -> Response:
+    async def _listed(self, request: Request, listing: Callable[[StoreLocation], listings.Listing]) -> Response:
         state = await self._pool.state()
         found = await self._pool.run(lambda: listing(self._pool.location))
         form = request.url.path.rpartition("/")[2].partition(".")[2]
         if form == "csv":
-            lines = await asyncio.to_thread(csv_text, found.columns, found.rows[:MOST_LINES])
+            lines = await asyncio.to_thread(documents.csv_text, found.columns, found.rows[: documents.MOST_LINES])
             return PlainTextResponse(lines, media_type="text/csv")
         if form in {"vl", "svg"} and found.picture is None:
             raise UnknownPathError(f"there is no picture at {request.url.path}", hint="name a metric with `metric`")
@@ -180,14 +162,14 @@ class Endpoints:
         if form:
             raise UnknownPathError(f"there is no form {form!r}", hint=f"forms: {', '.join(_FORMATS)}")
         told = {"sql": found.sql, "command": found.command, "headline": list(found.told), "state": state}
-        return await _document(lambda: {**table_document(found.columns, found.rows), **told})
+        return await _document(lambda: {**documents.table_document(found.columns, found.rows), **told})
 
     async def _drawn(self, spec: dict[str, Json]) -> Response:
         picture = await self._pool.run(lambda: drawn(spec, "svg"))
         return Response(picture, media_type="image/svg+xml")
 
     async def openapi(self, _: Request) -> Response:
-        return JSONResponse(openapi_document(version("sweepdb"), sql=self._sql))
+        return JSONResponse(documents.openapi_document(version("sweepdb"), sql=self._sql))
 
     async def sql(self, request: Request) -> Response:
         """One read-only statement, run in a process of its own."""

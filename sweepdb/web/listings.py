@@ -16,6 +16,7 @@ from store.errors import InputError, NothingFits
 from store.location import StoreLocation
 from store.sweep_list import list_sweeps
 from store.texts import plain
+from sweepdb import launching, measuring, reporting
 from sweepdb.deciding import BUDGET, GAIN, MODE, Decision, decided, document
 from sweepdb.reporting import explained_picture, picture_with
 from sweepdb.sessions import open_session
@@ -105,14 +106,12 @@ _SIDES = ("baseline", "against")
 
 def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
     """By tag, version, days or sweep."""
-    from sweepdb.measuring import Change, regressions
-
     given = _checked(asked, {*_OF_RUNS, *_SIDES})
     if lacking := [name for name in _SIDES if name not in given]:
         raise InputError(f"`{lacking[0]}` is missing", hint="a tag, an engine's version, days or a sweep")
-    found = regressions(location.url, **given)
+    found = measuring.regressions(location.url, **given)
     return Listing(
-        columns=(*(item.name for item in fields(Change)), "worse_percent"),
+        columns=(*(item.name for item in fields(measuring.Change)), "worse_percent"),
         rows=[(*astuple(one), one.worse_percent) for one in found.changes],
         sql=_RUNS_SQL,
         command=_typed("sweepdb regress", given),
@@ -122,17 +121,14 @@ def regress_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listin
 
 def trend_listing(location: StoreLocation, asked: Mapping[str, str]) -> Listing:
     """With values and versions as a picture."""
-    from sweepdb.measuring import Trend, trends
-    from sweepdb.reporting import trend_picture
-
     given = _checked(asked, _OF_RUNS)
-    found = trends(location.url, **given)
+    found = measuring.trends(location.url, **given)
     return Listing(
-        columns=Trend._fields,
+        columns=measuring.Trend._fields,
         rows=found.steps,
         sql=_RUNS_SQL,
         command=_typed("sweepdb regress", given, "trend"),
-        picture=trend_picture(found),
+        picture=reporting.trend_picture(found),
         told=(f"{len(found.steps)} steps in {len(found.series)} metrics of settings",),
     )
 
@@ -192,11 +188,9 @@ def decision_script(location: StoreLocation, question: Question, own: Mapping[st
     start = _asked(location, question, own).next_start
     if start is None:
         raise NothingFits("no run is worth it")
-    from sweepdb.launching import launch_files, one_script
-
     ladder = [one.concurrency for one in start.ladder]
-    files, _ = launch_files(start.probe, store=location.url, ladder=ladder)
-    return one_script(files, f"run-{start.scenario}")
+    files, _ = launching.launch_files(start.probe, store=location.url, ladder=ladder)
+    return launching.one_script(files, f"run-{start.scenario}")
 
 
 def _asked(location: StoreLocation, question: Question, own: Mapping[str, object]) -> Decision:

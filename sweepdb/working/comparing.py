@@ -12,24 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evaluator import ledger
 from evaluator.canonical import content_key
 from evaluator.evaluate import capture_requests
 from evaluator.graph import operators_to_json
 from evaluator.identity import RecordBuilder
-from evaluator.ledger import (
-    Evaluate,
-    Evaluated,
-    Evaluations,
-    Failures,
-    LookUp,
-    MeasuredLog,
-    PlayedLog,
-    Unmatched,
-    evaluated_or_why,
-    operators_of,
-    replayed_all,
-    replayed_scenario,
-)
 from evaluator.probe_block import ProbeBlock, joined_blocks
 from evaluator.scenario import Scenario
 from evaluator.shards import Cut, ShardScenario, cut_shards
@@ -45,35 +32,37 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 
 
-def comparing_by(workers: Workers) -> tuple[Evaluate, Callable[[str], bool] | None]:
+def comparing_by(workers: Workers) -> tuple[ledger.Evaluate, Callable[[str], bool] | None]:
     if workers.kind == "share":
-        return evaluated_or_why, lambda key: int(key[:16], 16) % workers.count == workers.share
+        return ledger.evaluated_or_why, lambda key: int(key[:16], 16) % workers.count == workers.share
 
     def evaluate(
-        sizes: Mapping[Scenario, Sequence[int]], captured: LookUp | None, on_progress: Progress
-    ) -> tuple[Evaluations, Failures]:
+        sizes: Mapping[Scenario, Sequence[int]], captured: ledger.LookUp | None, on_progress: Progress
+    ) -> tuple[ledger.Evaluations, ledger.Failures]:
         return evaluated_on(engine_of(workers), sizes, captured, on_progress)
 
     return evaluate, None
 
 
-def replaying_by(workers: Workers) -> Callable[[Sequence[MeasuredLog], LookUp | None], list[PlayedLog]]:
+def replaying_by(
+    workers: Workers,
+) -> Callable[[Sequence[ledger.MeasuredLog], ledger.LookUp | None], list[ledger.PlayedLog]]:
     if workers.kind == "share":
-        return replayed_all
+        return ledger.replayed_all
     return lambda logs, captured: replayed_on(engine_of(workers), logs, captured)
 
 
 def evaluated_on(
     engine: ShardEngine,
     sizes: Mapping[Scenario, Sequence[int]],
-    captured: LookUp | None = None,
+    captured: ledger.LookUp | None = None,
     on_progress: Progress = lambda _done, _all: None,
-) -> tuple[Evaluations, Failures]:
+) -> tuple[ledger.Evaluations, ledger.Failures]:
     """With failures. Operators are captured here, once.
 
     A shard that fails three times fails its scenarios; others go on."""
     waiting: dict[str, Cut[_Item]] = {}
-    found: dict[Scenario, Evaluated] = {}
+    found: dict[Scenario, ledger.Evaluated] = {}
     failures: dict[Scenario, str] = {}
     run, done = _run_number(), 0
 
@@ -95,19 +84,21 @@ def evaluated_on(
     return {scenario: found[scenario] for scenario in sizes if scenario in found}, failures
 
 
-def replayed_on(engine: ShardEngine, logs: Sequence[MeasuredLog], captured: LookUp | None = None) -> list[PlayedLog]:
+def replayed_on(
+    engine: ShardEngine, logs: Sequence[ledger.MeasuredLog], captured: ledger.LookUp | None = None
+) -> list[ledger.PlayedLog]:
     """Times in order, or the rule that excludes a log. Operators are captured here, once.
 
     A shard that fails three times excludes its logs."""
     run = _run_number()
     keys = [hashlib.sha256(f"{run} {number} {log.point}".encode()).hexdigest() for number, log in enumerate(logs)]
-    made: dict[str, PlayedLog] = {}
+    made: dict[str, ledger.PlayedLog] = {}
 
     def tasks() -> Iterator[ShardTask]:
         for key, log in zip(keys, logs, strict=True):
             try:
                 texts = _operators(log, captured)
-            except Unmatched as reason:
+            except ledger.Unmatched as reason:
                 made[key] = reason.rule
             else:
                 yield ShardTask(sweep_id=run, key=key, items=(), operators=texts, folder=None, store_url=None, log=log)
@@ -154,13 +145,13 @@ class _Item:
         return 1, len(self.sizes)
 
 
-def _task(cut: Cut[_Item], run: int, captured: LookUp | None) -> ShardTask:
+def _task(cut: Cut[_Item], run: int, captured: ledger.LookUp | None) -> ShardTask:
     texts: dict[str, str] = {}
     items = []
     for item in cut.items:
         keys: dict[str, str] = {trace: request.key for trace, request in capture_requests(item.scenario).items()}
         if not set(keys.values()) <= set(texts):
-            for trace, operators in operators_of(item.scenario, captured).items():
+            for trace, operators in ledger.operators_of(item.scenario, captured).items():
                 texts[keys[trace]] = operators_to_json(operators)
         items.append(
             ShardScenario(
@@ -175,13 +166,13 @@ def _task(cut: Cut[_Item], run: int, captured: LookUp | None) -> ShardTask:
 
 
 def _keep(
-    cut: Cut[_Item], outcome: ShardOutcome, found: dict[Scenario, Evaluated], failures: dict[Scenario, str]
+    cut: Cut[_Item], outcome: ShardOutcome, found: dict[Scenario, ledger.Evaluated], failures: dict[Scenario, str]
 ) -> None:
     scenarios = {item.number: item.scenario for item in cut.items}
     blocks: dict[Scenario, list[ProbeBlock]] = {}
     for block in outcome.blocks:
         blocks.setdefault(scenarios[block.scenario_id], []).append(_probes(block))
-    found.update({scenario: Evaluated(block=joined_blocks(some)) for scenario, some in blocks.items()})
+    found.update({scenario: ledger.Evaluated(block=joined_blocks(some)) for scenario, some in blocks.items()})
     failures.update({scenarios[number]: reason for number, reason in outcome.failures.items()})
 
 
@@ -203,7 +194,7 @@ def _probes(block: ShardBlock) -> ProbeBlock:
     return ProbeBlock(batch_size=np.asarray(block.record.batch_sizes), **columns)
 
 
-def _operators(log: MeasuredLog, captured: LookUp | None) -> dict[str, str]:
-    scenario = replayed_scenario(log.deployment)
-    sets = operators_of(scenario, captured)
+def _operators(log: ledger.MeasuredLog, captured: ledger.LookUp | None) -> dict[str, str]:
+    scenario = ledger.replayed_scenario(log.deployment)
+    sets = ledger.operators_of(scenario, captured)
     return {request.key: operators_to_json(sets[trace]) for trace, request in capture_requests(scenario).items()}

@@ -9,19 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from evaluator import sweep
 from evaluator.canonical import content_key
 from evaluator.graph import operators_to_json
 from evaluator.request import PlannedScenario, SweepRequest
 from evaluator.shards import Cut, ShardScenario, cut_shards
-from evaluator.sweep import (
-    SCENARIOS_AT_ONCE,
-    Progress,
-    SweepReport,
-    Tally,
-    begun_sweep,
-    in_lists,
-    legal_scenarios,
-)
 from evaluator.together import Readying, ReadyScenario
 from store.errors import EvaluationError, InputError
 from store.parts import fail_shard, part_shelf, put_shards, record_known, register_part
@@ -70,17 +62,17 @@ def run_on_workers(
     workers: Workers,
     *,
     label: str | None = None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: Callable[[sweep.Progress], None] = lambda _: None,
     engine: ShardEngine | None = None,
     arrivals: ArrivalRequest | None = None,
-) -> SweepReport:
+) -> sweep.SweepReport:
     """As one sweep. Committed shards stay, and the same request adds the rest.
 
     `arrivals` also simulates every scenario."""
-    planned = legal_scenarios(request)
+    planned = sweep.legal_scenarios(request)
     shelf = part_shelf(store)
     engine = engine_of(workers) if engine is None else engine
-    key, sweep_id = begun_sweep(store, request, label, arrivals)
+    key, sweep_id = sweep.begun_sweep(store, request, label, arrivals)
     run = _Coordinating(
         store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=shelf.address,
         on_progress=on_progress, arrivals=arrivals,
@@ -119,12 +111,12 @@ class _Coordinating:
     workers: Workers
     engine: ShardEngine
     folder: str
-    on_progress: Callable[[Progress], None]
+    on_progress: Callable[[sweep.Progress], None]
     given_up: dict[str, str] = field(default_factory=dict)
     scenarios: int = 0
     captured: int = 0
     arrivals: ArrivalRequest | None = None
-    tally: Tally = field(default_factory=Tally)
+    tally: sweep.Tally = field(default_factory=sweep.Tally)
     evaluate_cpu_s: float = 0.0
     _texts: dict[str, str] = field(default_factory=dict)  # operator sets as JSON
     _waiting: dict[str, tuple[Cut[_Item], Mapping[int, ReadyScenario]]] = field(default_factory=dict)
@@ -145,7 +137,7 @@ class _Coordinating:
 
     def _ready(self) -> Iterator[_Item]:
         readying = Readying(store=self.store)
-        for chunk in in_lists(self.planned, SCENARIOS_AT_ONCE):
+        for chunk in sweep.in_lists(self.planned, sweep.SCENARIOS_AT_ONCE):
             ready = readying.ready(chunk)
             self.captured = readying.captured
             for operators in readying.operators.values():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from evaluator import ledger
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.shards import ShardScenario, evaluate_shard
 from store.errors import InputError
@@ -16,7 +17,6 @@ from store.parts import PartFile, Registered, ShardBlock, register_part, write_p
 from store.placing import shelf_at
 
 if TYPE_CHECKING:
-    from evaluator.ledger import MeasuredLog, PlayedLog
     from sweepdb.working.playing import Played, Plays
 
 
@@ -36,7 +36,7 @@ class ShardTask:
     folder: str | None
     store_url: str | None
     plays: Plays | None = None  # requests that arrive, where they were asked for
-    log: MeasuredLog | None = None  # of a measured point, which is replayed
+    log: ledger.MeasuredLog | None = None  # of a measured point, which is replayed
     attempt: int = 1
 
 
@@ -52,7 +52,7 @@ class ShardOutcome:
     played: Played | None = None
     loads_added: int | None = None  # None where nobody stored them yet
     blocks: tuple[ShardBlock, ...] = ()  # numbers that travel back
-    replayed: PlayedLog | None = None  # of a log
+    replayed: ledger.PlayedLog | None = None  # of a log
 
 
 Result = tuple[ShardTask, ShardOutcome | Exception]
@@ -116,11 +116,9 @@ def run_shard(task: ShardTask) -> ShardOutcome:
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)
     if task.log is not None:
-        from evaluator.ledger import played_or_why
-
         return ShardOutcome(
             key=task.key, part=None, registered=None, failures={}, evaluate_cpu_s=0.0,
-            replayed=played_or_why(task.log, lambda request: _OPERATORS[request.key]),
+            replayed=ledger.played_or_why(task.log, lambda request: _OPERATORS[request.key]),
         )  # fmt: skip
     made = evaluate_shard(task.items, _OPERATORS)
     if task.folder is None:

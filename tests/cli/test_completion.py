@@ -13,8 +13,8 @@ from shlex import quote
 import pytest
 from conftest_cli import sweepdb
 
+from cli.completion import SHELLS, VARIABLE, completion_script
 from cli.completion.offers import complete, offers
-from cli.completion.scripts import SHELLS, VARIABLE, completion_script
 from cli.main import build_app
 from sweepdb.catalogue import catalogue_ids, list_models
 from sweepdb.stores import list_sweeps, parse_url

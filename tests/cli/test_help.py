@@ -11,8 +11,7 @@ import typer.main
 from conftest_cli import sweepdb
 
 from cli.derived import OLD_FLAGS
-from cli.help.commands import COMMANDS
-from cli.help.examples import EXAMPLES
+from cli.help.commands import COMMANDS, examples_of_commands
 from cli.help.headings import FEW, HEADINGS, OTHERS, heading_of
 from cli.joined_arguments import joined
 from cli.main import build_app
@@ -30,8 +29,8 @@ def leaves(program):
 
 
 def test_every_command_has_two_examples_that_its_parser_accepts(program):
-    assert {name for name, _ in leaves(program)} == set(EXAMPLES)
-    for name, examples in EXAMPLES.items():
+    assert {name for name, _ in leaves(program)} == set(examples_of_commands())
+    for name, examples in examples_of_commands().items():
         for example in examples:
             command, words = program, joined(shlex.split(example))
             while hasattr(command, "commands"):

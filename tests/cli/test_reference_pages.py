@@ -6,7 +6,7 @@ import re
 
 import yaml
 
-from cli.help.examples import EXAMPLES
+from cli.help.commands import examples_of_commands
 from queries.asking import reports
 from queries.dictionary import dictionary, schema_markdown
 from sweepdb.catalogue import support_table
@@ -21,7 +21,7 @@ from tools.sweep_file_page import sweep_page
 
 def test_the_page_of_commands_has_every_command_and_option_once():
     page = command_page()
-    assert sorted(re.findall(r"^### (?:db )?([\w-]+)$", page, re.MULTILINE)) == sorted(EXAMPLES)
+    assert sorted(re.findall(r"^### (?:db )?([\w-]+)$", page, re.MULTILINE)) == sorted(examples_of_commands())
     (evaluate,) = re.findall(r"^### evaluate\n.*?(?=^### )", page, re.DOTALL | re.MULTILINE)
     for keyword, item in options_by_keyword().items():
         flag = (item.option.flag or f"--{keyword.replace('_', '-')}").partition("/")[0]

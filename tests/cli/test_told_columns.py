@@ -9,7 +9,7 @@ from cli.render.answers import answer_lines
 from queries.asking import question_of, report, reports
 from queries.asking.headers import told_columns
 from queries.asking.library import variants_of
-from queries.narrow.told import only_told
+from queries.narrow.scope_tables import only_told
 from queries.session import Session
 from store.location import parse_url
 from store.schema import words_of

@@ -17,11 +17,11 @@ from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.formats import Precision
+from evaluator.inputs.images import ImageRequest
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import smaller_servers
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan_search import PlanSearch, plan_choices
-from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload, with_images
 from evaluator.pricing.step import step_seconds

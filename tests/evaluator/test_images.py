@@ -26,10 +26,9 @@ from evaluator.identity import RecordBuilder, workload_record
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile
 from evaluator.inputs.formats import Precision
+from evaluator.inputs.images import ImageRequest, VisionTower, best_grid, check_images, images_of
 from evaluator.inputs.launch import Launch, Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.vision.images import ImageRequest, best_grid, check_images, images_of
-from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import LengthBin, Workload, with_images
 from evaluator.pricing.occurrence import operator_seconds
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios

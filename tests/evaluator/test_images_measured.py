@@ -15,9 +15,9 @@ from evaluator.evaluate import capture_requests, evaluate_scenario
 from evaluator.graph.capture import capture_operators
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.formats import Precision
+from evaluator.inputs.images import ImageRequest
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import load_model
-from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario
 

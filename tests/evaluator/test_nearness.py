@@ -20,11 +20,10 @@ from evaluator.inputs.engines.engine_profiles import (
     key_of_engine,
     unfitted_engine,
 )
-from evaluator.inputs.engines.nearness import alike, factors_near
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.restore import restored
 from evaluator.serving.engine.closed_loop import ClosedLoop
-from evaluator.serving.engine.closed_run import ServedTimes
+from evaluator.serving.engine.closed_run import ServedTimes, alike, factors_near
 from evaluator.serving.engine.step_tables import StepTable
 from store.errors import InputError
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evaluator.inputs.engines.engine_profiles import Nearby
-from evaluator.inputs.engines.nearness import alike
 from evaluator.ledger.fitting.near_fit import MOST_PLACES, NOISE, SPREAD, worth_measuring
+from evaluator.serving.engine.closed_run import alike
 
 
 def places(users=(1, 4, 16, 64), lengths=((1000, 100), (4000, 100), (1000, 1000)), devices=(1, 4)) -> list[Nearby]:

@@ -28,6 +28,7 @@ from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile, list_engines
 from evaluator.inputs.formats import Precision
+from evaluator.inputs.images import Images, Projection, VisionTower
 from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.model import (
     CompressedAttention,
@@ -41,8 +42,6 @@ from evaluator.inputs.model import (
 )
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan_search import PlanSearch, plan_choices
-from evaluator.inputs.vision.images import Images
-from evaluator.inputs.vision.tower import Projection, VisionTower
 from evaluator.inputs.workloads.workload import CacheTier, LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario

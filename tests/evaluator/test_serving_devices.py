@@ -7,8 +7,8 @@ from shared_data import shared_data
 
 from evaluator.inputs import kernels_of, load_device
 from evaluator.ledger import read_measurements
-from queries.errors.basis import basis_of, kernels_lack
 from queries.errors.expected import Subject
+from queries.errors.spreads import basis_of, kernels_lack
 from sweepdb.measuring.validating import SHORT_RUN, compare
 from tools.serving_devices import MADE_LIKE, _growing, _once, fitted, points_of, with_fitted, written
 

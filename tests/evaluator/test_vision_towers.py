@@ -16,10 +16,9 @@ from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.capture.blocks import HALF
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.architectures.towers import tower_of, towers
+from evaluator.inputs.images import ImageRequest, VisionTower, images_of
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.models import list_models, load_model
-from evaluator.inputs.vision.images import ImageRequest, images_of
-from evaluator.inputs.vision.tower import VisionTower
 from evaluator.serving.encoding import image_sums
 
 transformers = pytest.importorskip("transformers", minversion="5.0")

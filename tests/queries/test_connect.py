@@ -282,7 +282,7 @@ def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkey
         return snapshot
 
     monkeypatch.setattr("store.sealing.laying_down.RETIRED_KEPT_S", 0.0)
-    monkeypatch.setattr("queries.connect.load_snapshot", load_then_compact)
+    monkeypatch.setattr("store.sealing.load_snapshot", load_then_compact)
     with connect(store.url) as connection:
         connection.provide({"stored_probe" if viewed else PROBE_ROWS})
         rows = connection.stored_rows()

@@ -166,8 +166,10 @@ def stored(duck, engine, formula, values):
 
 
 def rows_of(duck, sql):
-    """The rows of a statement."""
-    return duck.execute(sql).fetchall()
+    """The rows of a statement, by column."""
+    answer = duck.execute(sql)
+    names = [column[0] for column in answer.description]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
 def held(examples_):
@@ -267,5 +269,5 @@ def test_of_many_counts_of_an_engine_those_that_carry_most_are_listed(duck, engi
     stored(duck, engine, ((), (), ()), values)
     every = rows_of(duck, "FROM listed_served_counts()")
     most = counted(duck, "pd-counts-served")
-    carrying = [row for row in every if row[7] is not None]
+    carrying = [row for row in every if row["system_requests_per_s"] is not None]
     assert most == (every if len(every) <= 10_000 else carrying[:10_000])

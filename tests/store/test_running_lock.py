@@ -88,7 +88,8 @@ KILLED_AFTER_TWO_TRANSACTIONS = """
 import os, signal, sys
 import evaluator.sweep
 from cli.main import run
-from store.writing import put_blocks
+from store import writing
+put_blocks = writing.put_blocks
 acknowledged = 0
 def put_and_die(*arguments, **more):
     global acknowledged
@@ -97,7 +98,7 @@ def put_and_die(*arguments, **more):
     if acknowledged == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return added
-evaluator.sweep.put_blocks = put_and_die
+writing.put_blocks = put_and_die
 evaluator.sweep._BLOCKS_A_TRANSACTION = 2
 run(sys.argv[1:])
 """

@@ -118,9 +118,9 @@ def test_loads_of_a_voided_sweep_are_not_read(sqlite_url):
 
 def test_a_sweep_that_stops_half_way_goes_on_where_it_was(sqlite_url, monkeypatch):
     """The loads of a scenario commit together; what was acknowledged is kept, and the same call adds the rest."""
-    import evaluator.sweep
+    from store import writing
 
-    put, calls = evaluator.sweep.put_loads, []
+    put, calls = writing.put_loads, []
 
     def stopped(*given):
         calls.append(given)
@@ -128,7 +128,7 @@ def test_a_sweep_that_stops_half_way_goes_on_where_it_was(sqlite_url, monkeypatc
             raise KeyboardInterrupt
         return put(*given)
 
-    monkeypatch.setattr(evaluator.sweep, "put_loads", stopped)
+    monkeypatch.setattr(writing, "put_loads", stopped)
     with pytest.raises(KeyboardInterrupt):
         evaluate_loads(sqlite_url)
     monkeypatch.undo()

@@ -5,10 +5,19 @@ t = overhead + body, the body a p-norm of compute and memory seconds. Fits are i
 from __future__ import annotations
 
 from evaluator.calibration.forms.attention import decode_parts, prefill_parts
-from evaluator.calibration.forms.base import PARAMETERS, Array, Form, Inputs, Parameter, Parts, Values
+from evaluator.calibration.forms.base import (
+    PARAMETERS,
+    Array,
+    Form,
+    Inputs,
+    Parameter,
+    Parts,
+    Values,
+    elementwise_parts,
+    roofline_parts,
+)
 from evaluator.calibration.forms.collective import collective_parts, exchange_parts, host_collective_parts
 from evaluator.calibration.forms.matmul import expert_parts, matmul_parts
-from evaluator.calibration.forms.roofline import elementwise_parts, roofline_parts
 
 _PARTS = {
     "matmul": matmul_parts,

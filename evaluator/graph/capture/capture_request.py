@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from evaluator.canonical import IF_SET, keyed
 from evaluator.inputs.formats import Format
+from evaluator.inputs.images import VisionTower
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import ModelSpec, MoeMlp
-from evaluator.inputs.vision.tower import VisionTower
 from evaluator.same_objects import SameObjects
 from store.light_dataclass import dataclass
 from store.schema import Convention

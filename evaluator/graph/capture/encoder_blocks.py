@@ -13,7 +13,7 @@ from dataclasses import replace
 from evaluator.graph.capture.blocks import HALF, Step, all_reduced, divided, linear, pointwise
 from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.shapes import Kind, Tensor, meta_tensor, parameter
-from evaluator.inputs.vision.tower import Projection, VisionTower
+from evaluator.inputs.images import Projection, VisionTower
 
 
 def trace_encoder(step: Step, tower: VisionTower) -> None:

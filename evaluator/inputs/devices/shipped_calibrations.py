@@ -7,12 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 
-from evaluator.inputs.devices.calibration_record import (
-    Calibration,
-    calibration_from_json,
-    calibration_to_json,
-    carried_to,
-)
+from evaluator.inputs.devices import calibration_record
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import begun_by
 
@@ -44,7 +39,7 @@ CARRIED: Mapping[str, str] = {
 def kernels_of(profile: DeviceProfile) -> str:
     if profile.calibration is None:
         return fit_of(profile) or "data sheet"
-    calibration = calibration_from_json(profile.calibration)
+    calibration = calibration_record.calibration_from_json(profile.calibration)
     if calibration.carried_from is not None:
         return f"carried from {calibration.carried_from}"
     if not calibration.carried:
@@ -64,21 +59,21 @@ def _whose(device: str) -> str | None:
 
 
 @functools.cache
-def shipped_calibration(device: str) -> Calibration | None:
+def shipped_calibration(device: str) -> calibration_record.Calibration | None:
     donor = _whose(device)
     if donor is None:
         return None
     file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{donor}.json")
     if not file.is_file():
         return None
-    calibration = calibration_from_json(file.read_text(encoding="utf-8"))
-    return calibration if donor == device else carried_to(calibration, device)
+    calibration = calibration_record.calibration_from_json(file.read_text(encoding="utf-8"))
+    return calibration if donor == device else calibration_record.carried_to(calibration, device)
 
 
 @functools.cache
 def shipped_calibration_text(device: str) -> str | None:
     shipped = shipped_calibration(device)
-    return None if shipped is None else calibration_to_json(shipped)
+    return None if shipped is None else calibration_record.calibration_to_json(shipped)
 
 
 # The device's own tables, which price engines whose kernels were not measured apart.
@@ -117,7 +112,7 @@ def _under_engine(device: str, engine: str) -> str | None:
     file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.json")
     if shipped is None or not file.is_file():
         return None
-    theirs = calibration_from_json(file.read_text(encoding="utf-8"))
+    theirs = calibration_record.calibration_from_json(file.read_text(encoding="utf-8"))
     under = replace(
         shipped,
         kernels={**shipped.kernels, **theirs.kernels},
@@ -128,4 +123,4 @@ def _under_engine(device: str, engine: str) -> str | None:
         includes=theirs.includes,
         apart=theirs.apart,
     )
-    return calibration_to_json(under)
+    return calibration_record.calibration_to_json(under)

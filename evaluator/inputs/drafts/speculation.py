@@ -98,7 +98,7 @@ def speculation(text: str, rates: Sequence[float] | None = None) -> Speculation:
     path = Path(name).expanduser()
     if path.suffix in {".yaml", ".yml"}:
         table = _from_file(path)
-    elif name in _shipped() or not _names_a_model(name):
+    elif name in _shipped() or not ("/" in name or Path(name).exists() or is_catalogued(name)):
         table = acceptance_table(name)
     else:
         return _of_a_model(text, name, int(number), rates)
@@ -108,10 +108,6 @@ def speculation(text: str, rates: Sequence[float] | None = None) -> Speculation:
     if not 1 <= int(number) <= most:
         raise InputError(f"`speculative={text}`: {table.name} is known for 1 to {most} drafts")
     return Speculation(table=table, drafts=int(number))
-
-
-def _names_a_model(name: str) -> bool:
-    return "/" in name or Path(name).exists() or is_catalogued(name)
 
 
 def _of_a_model(text: str, name: str, drafts: int, rates: Sequence[float] | None) -> Speculation:

@@ -8,14 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, create_model, model_validator
 
-from evaluator.inputs.engines.engine_numbers import (
-    CLIENT_RANGES,
-    MOST_NEAR,
-    NEAR_RANGES,
-    PROFILE_RANGES,
-    named_engine,
-    number_in_range,
-)
+from evaluator.inputs.engines import engine_numbers
 from store.errors import InputError
 
 _FORBID = ConfigDict(extra="forbid")
@@ -33,13 +26,15 @@ def _reads(read: Callable[[object], object]) -> Any:  # noqa: ANN401  what pydan
 
 
 def _numbers(name: str, keys: Iterable[str], *, every: bool = False) -> type[BaseModel]:
-    given: dict[str, Any] = {key: (_reads(partial(number_in_range, key)), ... if every else None) for key in keys}
+    given: dict[str, Any] = {
+        key: (_reads(partial(engine_numbers.number_in_range, key)), ... if every else None) for key in keys
+    }
     return create_model(name, __config__=_FORBID, **given)
 
 
-_Profile: Any = _numbers("ProfileKeys", PROFILE_RANGES)
-_Client: Any = _numbers("ClientKeys", CLIENT_RANGES)
-_Near: Any = _numbers("NearKeys", NEAR_RANGES, every=True)
+_Profile: Any = _numbers("ProfileKeys", engine_numbers.PROFILE_RANGES)
+_Client: Any = _numbers("ClientKeys", engine_numbers.CLIENT_RANGES)
+_Near: Any = _numbers("NearKeys", engine_numbers.NEAR_RANGES, every=True)
 
 
 class HeldOutKeys(BaseModel):
@@ -57,15 +52,15 @@ class ExpectedKeys(BaseModel):
 
 class EngineKeys(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Engine profile of sweepdb")
-    name: _reads(named_engine)  # type: ignore[valid-type]
+    name: _reads(engine_numbers.named_engine)  # type: ignore[valid-type]
     admission: Literal["prefill_first", "mixed"]
     profile: _Profile = None
     client: _Client | None = None
     start: _Profile | None = None
-    near: Annotated[list[_Near], Field(max_length=MOST_NEAR)] = []
+    near: Annotated[list[_Near], Field(max_length=engine_numbers.MOST_NEAR)] = []
     held_out: list[HeldOutKeys] = []
     expected: ExpectedKeys | None = None
-    fitted: list[Literal[tuple(PROFILE_RANGES)]] = []  # type: ignore[valid-type]
+    fitted: list[Literal[tuple(engine_numbers.PROFILE_RANGES)]] = []  # type: ignore[valid-type]
     points_of: str | None = None
     called: list[Annotated[str, Field(pattern="^[a-z]+$")]] | None = None
     before: Annotated[str, Field(pattern=r"^\d+(\.\d+)+$")] | None = None

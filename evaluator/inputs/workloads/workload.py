@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from evaluator.canonical import IF_SET
+from evaluator.inputs.images import ImageRequest, Images, VisionTower, images_of
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.vision.images import ImageRequest, Images, images_of
-from evaluator.inputs.vision.tower import VisionTower
 from store.errors import InputError
 from store.light_dataclass import dataclass
 from store.schema import TIER_PLACES, TierName

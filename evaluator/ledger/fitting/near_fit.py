@@ -14,7 +14,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, dot, solve
 from evaluator.inputs.engines.engine_numbers import MOST_NEAR
 from evaluator.inputs.engines.engine_profiles import Nearby
-from evaluator.inputs.engines.nearness import alike
+from evaluator.serving.engine.closed_run import alike
 
 SPREAD = 0.15  # of what is left, as a logarithm, before any point is seen
 NOISE = 0.1  # of one measured point

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import field, replace
 
 import numpy as np
 
-from evaluator.arithmetic import FloatArray, Integers, log
+from evaluator.arithmetic import FloatArray, Integers, dot, exp, log
 from evaluator.inputs.engines.engine_profiles import EngineProfile, Nearby
-from evaluator.inputs.engines.nearness import factors_near
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.encoding import prompt_encoding_s
@@ -29,6 +29,8 @@ from store.light_dataclass import dataclass
 
 BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
 MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
+DOUBLINGS = 2.0  # so many doublings away, of users, a length or devices, a point counts 0.61 times as much
+PLACE = ("users", "input_length", "output_length", "devices")
 _WAVES = "`serving_model=waves`"
 
 
@@ -353,3 +355,21 @@ class _Curve:
         if users not in self.known:
             self.known[users] = self.replica.closed(users)
         return self.known[users]
+
+
+def alike(points: Sequence[Nearby], place: Nearby) -> FloatArray:
+    # 8 users to 32 are 2 doublings: exp(-1/2) = 0.61; another 2 from 1,024 tokens to 4,096: exp(-1) = 0.37.
+    there = log(np.asarray([[getattr(one, name) for name in PLACE] for one in points], dtype=np.float64))
+    here = log(np.asarray([getattr(place, name) for name in PLACE], dtype=np.float64))
+    away = (there - here) / (DOUBLINGS * math.log(2.0))
+    return exp(-0.5 * np.sum(away * away, axis=1))
+
+
+def factors_near(points: Sequence[Nearby], place: Nearby) -> tuple[float, float]:
+    """Corrections of TTFT and TPOT by points measured near."""
+    if not points:
+        return 1.0, 1.0
+    near = alike(points, place)
+    sums = [dot(near, np.asarray([getattr(one, name) for one in points])) for name in ("ttft", "tpot")]
+    ttft, tpot = exp(np.asarray([float(one) for one in sums])).tolist()
+    return ttft, tpot

@@ -9,23 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from shlex import quote
 
 from store.errors import InputError
-from sweepdb.planning.profiles.planner import (
-    Planner,
-    Profile,
-    ProfileRow,
-    ProfileSource,
-    evaluate_command,
-    number_kept,
-    price_command,
-    served_name,
-)
+from sweepdb.planning.profiles import planner
 
 _FILE = "profile.json"
 _NO_PRICE = 1.0
 _Pair = tuple[int, int]  # output and input length
 
 
-def _profile(source: ProfileSource) -> Profile:
+def _profile(source: planner.ProfileSource) -> planner.Profile:
     rows = source.of_instances
     cells = {pair: mine for pair, mine in _cells(rows).items() if all(map(_is_power, pair))}
     outputs, inputs = _axes(cells, rows)
@@ -37,14 +28,14 @@ def _profile(source: ProfileSource) -> Profile:
         "tputs": _table(outputs, inputs, best, lambda row: row.requests_per_s),
         "indexes": [outputs, inputs],
         "created": source.created_s,
-        "e2e": _table(outputs, inputs, best, lambda row: 1e-3 * number_kept(row.e2e_ms, "e2e_ms")),
-        "ttft": _table(outputs, inputs, best, lambda row: 1e-3 * number_kept(row.ttft_ms, "ttft_ms")),
-        "tpot": _table(outputs, inputs, best, lambda row: 1e-3 * number_kept(row.itl_ms, "itl_ms")),
+        "e2e": _table(outputs, inputs, best, lambda row: 1e-3 * planner.number_kept(row.e2e_ms, "e2e_ms")),
+        "ttft": _table(outputs, inputs, best, lambda row: 1e-3 * planner.number_kept(row.ttft_ms, "ttft_ms")),
+        "tpot": _table(outputs, inputs, best, lambda row: 1e-3 * planner.number_kept(row.itl_ms, "itl_ms")),
         "slos": {"percentile": 0, **{name: 1e-3 * value for name, value in source.limits_ms.items()}},
     }
-    key = f"aibrix:profile_{served_name(rows[0].model)}_{source.deployment}"
+    key = f"aibrix:profile_{planner.served_name(rows[0].model)}_{source.deployment}"
     files = {_FILE: (json.dumps(document, indent=1) + "\n").encode(), "put.sh": _script(key).encode()}
-    return Profile(files=files, unsaid=tuple(_unsaid(source, cells, best)))
+    return planner.Profile(files=files, unsaid=tuple(_unsaid(source, cells, best)))
 
 
 def _script(key: str) -> str:
@@ -54,8 +45,8 @@ def _script(key: str) -> str:
     )
 
 
-def _cells(rows: Iterable[ProfileRow]) -> dict[_Pair, list[ProfileRow]]:
-    found: dict[_Pair, list[ProfileRow]] = {}
+def _cells(rows: Iterable[planner.ProfileRow]) -> dict[_Pair, list[planner.ProfileRow]]:
+    found: dict[_Pair, list[planner.ProfileRow]] = {}
     for row in rows:
         found.setdefault((int(row.output_length), row.input_length or 0), []).append(row)
     return found
@@ -65,11 +56,13 @@ def _is_power(length: int) -> bool:
     return length > 0 and length & (length - 1) == 0
 
 
-def _axes(cells: Mapping[_Pair, Sequence[ProfileRow]], rows: Sequence[ProfileRow]) -> tuple[list[int], list[int]]:
+def _axes(
+    cells: Mapping[_Pair, Sequence[planner.ProfileRow]], rows: Sequence[planner.ProfileRow]
+) -> tuple[list[int], list[int]]:
     if not cells:
         raise InputError(
             "AIBrix's table has lengths that are powers of two, and no stored pair of lengths is",
-            hint=evaluate_command(rows[0], "aggregated", input_length=1024, output_length=128),
+            hint=planner.evaluate_command(rows[0], "aggregated", input_length=1024, output_length=128),
         )
     outputs, inputs = (sorted({pair[place] for pair in cells}) for place in (0, 1))
     missing = [(output, prompt) for output in outputs for prompt in inputs if (output, prompt) not in cells]
@@ -78,12 +71,12 @@ def _axes(cells: Mapping[_Pair, Sequence[ProfileRow]], rows: Sequence[ProfileRow
         raise InputError(
             f"AIBrix's table wants every input length with every output length, and {len(missing)} of"
             f" {len(outputs) * len(inputs)} pairs are not stored of {rows[0].where}, {prompt}/{output} first",
-            hint=evaluate_command(rows[0], "aggregated", input_length=prompt, output_length=output),
+            hint=planner.evaluate_command(rows[0], "aggregated", input_length=prompt, output_length=output),
         )
     return outputs, inputs
 
 
-def _best(rows: Iterable[ProfileRow]) -> ProfileRow | None:
+def _best(rows: Iterable[planner.ProfileRow]) -> planner.ProfileRow | None:
     kept = [row for row in rows if row.within_limits]
     return max(kept, key=lambda row: (row.requests_per_s, -row.concurrency)) if kept else None
 
@@ -91,8 +84,8 @@ def _best(rows: Iterable[ProfileRow]) -> ProfileRow | None:
 def _table(
     outputs: Sequence[int],
     inputs: Sequence[int],
-    best: Mapping[_Pair, ProfileRow | None],
-    value: Callable[[ProfileRow], float],
+    best: Mapping[_Pair, planner.ProfileRow | None],
+    value: Callable[[planner.ProfileRow], float],
 ) -> list[list[float]]:
     """By output, then input; 0 where no batch keeps the limits, as AIBrix writes it."""
     rows = ((best[output, prompt] for prompt in inputs) for output in outputs)
@@ -100,7 +93,9 @@ def _table(
 
 
 def _unsaid(
-    source: ProfileSource, cells: Mapping[_Pair, Sequence[ProfileRow]], best: Mapping[_Pair, ProfileRow | None]
+    source: planner.ProfileSource,
+    cells: Mapping[_Pair, Sequence[planner.ProfileRow]],
+    best: Mapping[_Pair, planner.ProfileRow | None],
 ) -> Iterable[str]:
     left = len(_cells(source.of_instances)) - len(cells)
     if left:
@@ -109,12 +104,12 @@ def _unsaid(
     if none:
         yield f"{none} of {len(best)} pairs of lengths keep the limits at no batch: their rate is 0."
     if source.usd_per_replica_hour is None:
-        yield f"No price is stored, so cost is {_NO_PRICE:g}. {price_command(source)}"
+        yield f"No price is stored, so cost is {_NO_PRICE:g}. {planner.price_command(source)}"
     yield "Limits hold for means (percentile 0), and every deployment of a model needs the same lengths."
 
 
 PLANNERS = {
-    "aibrix": Planner(
+    "aibrix": planner.Planner(
         title="AIBrix's GPU optimizer", phases=("aggregated",), make=_profile, limits=True, takes=("deployment",)
     ),
 }

@@ -107,7 +107,7 @@ def block_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
         tables = own_tables(half, layer, tables)
         x = _embedded(half)
         with step.recorder.within("layer", counts=counts):
-            x = _layer(half, x, layer, layer.mlp, tables)
+            x = draft_layer(half, x, normed(half, "input_norm", x), layer, layer.mlp, tables)
         _drafted(half, normed(half, "final_norm", x))
 
 
@@ -132,10 +132,6 @@ def _embedded(step: Step) -> Tensor:
     with step.recorder.within("embedding"):
         look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
         return look_up(parameter(step.model.vocab_size, step.model.hidden_size), ids)
-
-
-def _layer(step: Step, x: Tensor, layer: LayerGroup, mlp: DenseMlp, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    return draft_layer(step, x, normed(step, "input_norm", x), layer, mlp, tables)
 
 
 def _drafted(step: Step, x: Tensor) -> None:

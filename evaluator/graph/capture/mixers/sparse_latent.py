@@ -13,14 +13,8 @@ from evaluator.graph.capture.library import operators
 from evaluator.graph.capture.mixers.context_parallel import written_share
 from evaluator.graph.capture.shapes import Tensor, parameter
 from evaluator.graph.operators import RequestsOfLength
+from evaluator.inputs import model
 from evaluator.inputs.cache_parts import index_bytes
-from evaluator.inputs.model import (
-    BLOCK_INDEX_BITS,
-    LATENT_INDEX_BITS,
-    GroupedQueryAttention,
-    LatentAttention,
-    TokenIndexer,
-)
 
 INDEX_BITS = 8
 
@@ -29,8 +23,8 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
     step: Step,
     x: Tensor,
     compressed: Tensor,
-    attention: LatentAttention,
-    indexer: TokenIndexer,
+    attention: model.LatentAttention,
+    indexer: model.TokenIndexer,
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
     """Whole on every tensor-parallel rank; queries come from attention's compressed one."""
@@ -44,15 +38,15 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
         if tables is not None:
             rotated(step, query[..., :rope], key.unsqueeze(1)[..., :rope], tables)
         linear(step, "weights_proj", x, heads, HALF)
-        query, key = index_quantised(step, indexer, LATENT_INDEX_BITS, query, key)
+        query, key = index_quantised(step, indexer, model.LATENT_INDEX_BITS, query, key)
         with step.recorder.within("kv_write"):
             # A byte each is what a number in eight bits already is.
             operators.write_cache(written_share(step, key), 16)
         with step.recorder.within("", requests=_beyond(step, attention)):
-            score_keys(step, query, 1, int(index_bytes(indexer, LATENT_INDEX_BITS)))
+            score_keys(step, query, 1, int(index_bytes(indexer, model.LATENT_INDEX_BITS)))
 
 
-def index_quantised(step: Step, indexer: TokenIndexer, usual_bits: int, *parts: Tensor) -> tuple[Tensor, ...]:
+def index_quantised(step: Step, indexer: model.TokenIndexer, usual_bits: int, *parts: Tensor) -> tuple[Tensor, ...]:
     """In eight bits, unless the index is in 16; four are widened to eight."""
     if (indexer.key_bits or usual_bits) > INDEX_BITS:
         return parts
@@ -60,7 +54,7 @@ def index_quantised(step: Step, indexer: TokenIndexer, usual_bits: int, *parts: 
         return tuple(operators.quantise(part, INDEX_BITS) for part in parts)
 
 
-def _beyond(step: Step, attention: LatentAttention) -> RequestsOfLength | None:
+def _beyond(step: Step, attention: model.LatentAttention) -> RequestsOfLength | None:
     """Prefills with more keys than are chosen; all of a decode step."""
     if step.request.trace == "decode" or attention.chosen_keys is None:
         return None
@@ -76,7 +70,7 @@ def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
         operators.index_choice(query, step.point.pairs, ratio, "index_choice" if ratio == 1 else "entry_choice")
 
 
-def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Tensor:
+def attended_choice(step: Step, wide: Tensor, attention: model.LatentAttention) -> Tensor:
     """In the latent space; the rotary part stays in 16 bits."""
     bits = attention.kv_lora_rank * step.request.kv_bits + attention.rope_head_dim * HALF.activation_bits
     return operators.gathered_attention(
@@ -90,8 +84,8 @@ HALF_BITS = 16
 def choose_blocks(
     step: Step,
     x: Tensor,
-    attention: GroupedQueryAttention,
-    indexer: TokenIndexer,
+    attention: model.GroupedQueryAttention,
+    indexer: model.TokenIndexer,
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
     """By this device's groups of heads; a token's one key is on every device."""
@@ -103,10 +97,10 @@ def choose_blocks(
         if tables is not None:
             turned = tables[0].shape[1]
             rotated(step, query[..., :turned], key[..., :turned], tables)
-        query, key = index_quantised(step, indexer, BLOCK_INDEX_BITS, query, key)
+        query, key = index_quantised(step, indexer, model.BLOCK_INDEX_BITS, query, key)
         with step.recorder.within("kv_write"):
             operators.write_cache([key], HALF_BITS)  # a byte each is what a number in eight bits already is
-        entry = int(index_bytes(indexer, BLOCK_INDEX_BITS))
+        entry = int(index_bytes(indexer, model.BLOCK_INDEX_BITS))
         with step.recorder.within("scores", per_phase=True):
             kind = "index_scores" if step.request.trace == "prefill" else "block_scores"
             operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block, entry, kind)

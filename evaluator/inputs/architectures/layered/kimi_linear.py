@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from evaluator.inputs.architectures.config_reader import ConfigReader
 from evaluator.inputs.architectures.deepseek import latent_heads
-from evaluator.inputs.model import GatedDeltaNet, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import GatedDeltaNet, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
 
@@ -24,7 +24,7 @@ def _kimi_linear(reader: ConfigReader) -> ModelSpec:
     reader.require("kimi_linear whose attention turns positions", "mla_use_nope")
     total = reader.size("num_hidden_layers")
     net, kinds = _delta_net(reader, total)
-    full, experts = _latent(reader), _experts(reader)
+    full, experts = latent_heads(reader, output_gate=reader.flag("mla_use_output_gate")), _experts(reader)
     dense = reader.dense()
     routed = _routed(reader, total)
     layers = [
@@ -61,10 +61,6 @@ def _delta_net(reader: ConfigReader, total: int) -> tuple[GatedDeltaNet, list[bo
     if sorted([*linear, *full]) != list(range(1, total + 1)):
         raise reader.refuse(f"kda_layers and full_attn_layers that are not the {total} layers, each once")
     return net, [layer + 1 in linear for layer in range(total)]
-
-
-def _latent(reader: ConfigReader) -> LatentAttention:
-    return latent_heads(reader, output_gate=reader.flag("mla_use_output_gate"))
 
 
 def _experts(reader: ConfigReader) -> MoeMlp:

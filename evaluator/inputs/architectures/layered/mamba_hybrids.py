@@ -1,4 +1,5 @@
-"""Hybrids of Mamba2 and attention: Nemotron-H and 3 one after the other, Falcon-H1 side by side in every layer."""
+"""Hybrids of Mamba2 and attention: one after the other in Nemotron-H and 3 and in Granite 4, where an MLP follows each;
+side by side in every layer of Falcon-H1."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from evaluator.inputs.yaml_file import shortened
 
 _LETTERS = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
 _NAMES = {"linear_attention": "mamba", "full_attention": "attention"}
+_KINDS = {"mamba": "mamba", "linear_attention": "mamba", "attention": "attention", "full_attention": "attention"}
 _BIASES = ("attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias")
 
 
@@ -134,6 +136,11 @@ def _falcon_space(reader: ConfigReader) -> StateSpace:
     head_dim = inner // heads if said in {None, "auto"} else reader.size("mamba_d_head")
     if heads * head_dim != inner:
         raise reader.refuse(f"{heads} heads of {head_dim} in a state space of {shortened(inner)} (mamba_d_ssm)")
+    return _named_space(reader, heads, head_dim, norm=reader.flag("mamba_rms_norm"))
+
+
+def _named_space(reader: ConfigReader, heads: int, head_dim: int, **options: bool) -> StateSpace:
+    """By the names of Mamba's own files."""
     return StateSpace(
         heads=heads,
         head_dim=head_dim,
@@ -142,8 +149,42 @@ def _falcon_space(reader: ConfigReader) -> StateSpace:
         convolution=reader.size("mamba_d_conv", default=4),
         convolution_bias=reader.flag("mamba_conv_bias", default=True),
         chunk=reader.size("mamba_chunk_size", default=256),
-        norm=reader.flag("mamba_rms_norm"),
+        **options,
     )
 
 
-READERS = {"nemotron_h": _nemotron_h, "falcon_h1": _falcon_h1}
+def _granite_hybrid(reader: ConfigReader) -> ModelSpec:
+    reader.require_gated()
+    for name in ("attention_bias", "mamba_proj_bias"):
+        reader.forbid("granitemoehybrid with biases", name)
+    # Scales of embeddings, scores, residuals and logits; bounds of rates; the expansion is heads by their size.
+    reader.ignore(
+        "attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier", "time_step_limit",
+        "time_step_min", "time_step_max", "mamba_expand",
+    )  # fmt: skip
+    space = _named_space(reader, reader.size("mamba_n_heads"), _head_dim(reader))
+    full, mlp = reader.grouped_queries(), _mlp(reader)
+    total, kinds = reader.size("num_hidden_layers"), reader.words("layer_types") or reader.words("layers_block_type")
+    if len(kinds) != total or set(kinds) - _KINDS.keys():
+        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    layers = [LayerGroup(count=1, attention=space if _KINDS[kind] == "mamba" else full, mlp=mlp) for kind in kinds]
+    turned = reader.word("position_embedding_type", "nope") == "rope"
+    return reader.model_spec(layers, position="rope" if turned else "none")
+
+
+def _head_dim(reader: ConfigReader) -> int:
+    said = reader.value("mamba_d_head")
+    if isinstance(said, int) and not isinstance(said, bool):
+        return reader.size("mamba_d_head")
+    return reader.size("mamba_expand", default=2) * reader.size("hidden_size") // reader.size("mamba_n_heads")
+
+
+def _mlp(reader: ConfigReader) -> DenseMlp | MoeMlp:
+    shared = reader.size("shared_intermediate_size")
+    if not reader.count("num_local_experts"):
+        reader.ignore("num_experts_per_tok", "intermediate_size")
+        return DenseMlp(intermediate_size=shared)
+    return reader.experts("num_local_experts", width="intermediate_size", shared_intermediate_size=shared)
+
+
+READERS = {"nemotron_h": _nemotron_h, "falcon_h1": _falcon_h1, "granitemoehybrid": _granite_hybrid}

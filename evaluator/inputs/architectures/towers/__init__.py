@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader, refuse_unread
-from evaluator.inputs.vision.tower import VisionTower
+from evaluator.inputs.images import VisionTower
 from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
 
@@ -69,5 +69,7 @@ def catalogued_tower(name: str, text_width: int) -> VisionTower | str | None:
 def _entries() -> Mapping[str, Mapping[str, Any]]:
     import yaml
 
-    text = (resources.files("evaluator") / "inputs" / "vision" / "encoders.yaml").read_text(encoding="utf-8")
+    text = (resources.files("evaluator") / "inputs" / "architectures" / "towers" / "encoders.yaml").read_text(
+        encoding="utf-8"
+    )
     return {name: entry for entry in yaml.safe_load(text) for name in entry["models"]}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader
 from evaluator.inputs.architectures.towers import head_size
-from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
+from evaluator.inputs.images import Projection, Resizing, VisionTower
 from store.errors import InputError
 
 # size of preprocessor_config.json of Qwen3-VL and Qwen3.5: 256 x 256 to 4096 x 4096 pixels.

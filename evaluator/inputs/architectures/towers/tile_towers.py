@@ -6,7 +6,7 @@ import math
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader
 from evaluator.inputs.architectures.towers import checked, head_size
-from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
+from evaluator.inputs.images import Projection, Resizing, VisionTower
 from store.errors import InputError
 
 

@@ -1,4 +1,6 @@
-"""Command: attention and MLP side by side behind one norm."""
+"""Near layers are rotary, and every few layers one sees all without positions.
+
+Command has attention and MLP side by side behind one norm, Llama 4 chunks, and experts on some layers."""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from evaluator.inputs.architectures.config_reader import ConfigReader
-from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.inputs.model import GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
 # What published files say of what their classes do whatever they say.
@@ -71,4 +73,48 @@ def _spec(reader: ConfigReader, layers: list[LayerGroup]) -> ModelSpec:
     return reader.model_spec(layers, tie_word_embeddings=tied, norm="layer_unshifted")
 
 
-READERS = {"cohere": _cohere, "cohere2": _cohere2}
+def _llama4(reader: ConfigReader) -> ModelSpec:
+    reader.require_gated()
+    reader.forbid("llama4 with biases", "attention_bias")
+    # Scales of queries by their position.
+    reader.ignore("attn_scale", "floor_scale", "attn_temperature_tuning")
+    total, chunk = reader.size("num_hidden_layers"), reader.count("attention_chunk_size", 8192)
+    turned, chunks = _turned(reader, total), _chunks(reader, total)
+    near = reader.grouped_queries(unscaled_norm="query_key" if reader.flag("use_qk_norm", default=True) else "")
+    far = replace(near, rope_fraction=0.0, unscaled_norm="")
+    moe = MoeMlp(
+        experts=reader.size("num_local_experts"),
+        experts_per_token=reader.size("num_experts_per_tok", default=1),
+        intermediate_size=reader.size("intermediate_size"),
+        shared_intermediate_size=reader.size("intermediate_size"),
+    )
+    dense = reader.dense("intermediate_size_mlp")
+    often = reader.size("interleave_moe_layer_step", default=1)
+    routed = reader.numbers("moe_layers") or range(often - 1, total, often)
+    layers = [
+        LayerGroup(
+            count=1,
+            attention=near if turned[layer] else far,
+            mlp=moe if layer in routed else dense,
+            window=chunk if chunks[layer] and chunk else None,
+            chunked=bool(chunks[layer] and chunk),
+        )
+        for layer in range(total)
+    ]
+    return reader.model_spec(layers)
+
+
+def _turned(reader: ConfigReader, total: int) -> list[int]:
+    often = reader.size("no_rope_layer_interval", default=4)
+    flags = reader.numbers("no_rope_layers") or [int((layer + 1) % often != 0) for layer in range(total)]
+    if len(flags) < total or set(flags) - {0, 1}:
+        raise reader.refuse(f"no_rope_layers that is no list of {total} zeros and ones")
+    return flags
+
+
+def _chunks(reader: ConfigReader, total: int) -> list[int]:
+    kinds = reader.kinds("layer_types", total, ("chunked_attention", "full_attention"))
+    return [int(kind == "chunked_attention") for kind in kinds] or _turned(reader, total)
+
+
+READERS = {"cohere": _cohere, "cohere2": _cohere2, "llama4_text": _llama4}

@@ -1,1 +1,0 @@
-"""Image encoders, and images of requests."""
