@@ -39,7 +39,7 @@ from tools.server_spreads import (
 # Student's t with four degrees of freedom at 0.6, 0.7, 0.8, 0.9 and 0.95, from a printed table.
 PRINTED = {0.6: 0.271, 0.7: 0.569, 0.8: 0.941, 0.9: 1.533, 0.95: 2.132}
 SURE_ABOUT = (0.5, 0.8, 0.9)  # shares that limits are read with
-MOST_OFF = 0.08
+MOST_OFF, MOST_OFF_BY_SERVER = 0.08, 0.1  # one of the twenty servers is 0.05
 # First tokens at even odds count by server: one cookbook has three quarters of the points, and answers prompts sooner.
 # So do tokens/s that nine in ten reach: two servers of one laboratory have 55 of 125 points, all on one side.
 BY_SERVER = {("ttft_ms", 0.5), ("output_tokens_per_s", 0.9)}
@@ -223,6 +223,7 @@ def test_statements_hold_on_left_out_sources_and_on_those_they_were_learned_from
         assert WITHIN_P90[0] <= p90 <= WITHIN_P90[1]
         for share in SURE_ABOUT:
             by_point, by_server = shares_of(pairs, share)
-            held = by_server if (metric, share) in BY_SERVER else by_point
-            assert held == pytest.approx(share, abs=MOST_OFF), (metric, share)
+            each_server = (metric, share) in BY_SERVER
+            held, off = (by_server, MOST_OFF_BY_SERVER) if each_server else (by_point, MOST_OFF)
+            assert held == pytest.approx(share, abs=off), (metric, share)
     assert all(low <= high for low, high in itertools.pairwise(whole.stated(0).quantiles))
