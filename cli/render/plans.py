@@ -8,8 +8,8 @@ from cli.derived import spelled
 from cli.render.answers import answer_lines, header_lines, load_limits, price_note, price_notes, ttft_spans
 from cli.render.expected_error import winner_lines
 from cli.render.rows import Aside, Paragraph, table_lines
+from sweepdb import planning
 from sweepdb.asking import HELD
-from sweepdb.planning import STARTED, DeploymentPlan, NextCommand, RatePlan, ServerPlan, holds_of, readable_row
 
 # Columns of a person's tables: what is shown, and what it is called.
 _SHOWN = (
@@ -33,15 +33,15 @@ _RATED = (
 )  # fmt: skip
 
 
-def plan_lines(plan: DeploymentPlan | RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
-    if isinstance(plan, RatePlan):
+def plan_lines(plan: planning.DeploymentPlan | planning.RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    if isinstance(plan, planning.RatePlan):
         yield from _rate_lines(plan, wide=wide, explain=explain)
     else:
         yield from _waiting_lines(plan, wide=wide, explain=explain)
     yield from _next(plan)
 
 
-def _next(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
+def _next(plan: planning.DeploymentPlan | planning.RatePlan | planning.ServerPlan) -> Iterator[str]:
     for number, command in enumerate(plan.next_commands()):
         yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
 
@@ -53,10 +53,10 @@ _SERVER = (
 )  # fmt: skip
 
 
-def server_lines(plan: ServerPlan) -> Iterator[str]:
+def server_lines(plan: planning.ServerPlan) -> Iterator[str]:
     """Everything about a server that runs: a table with it and its best changes, then sentences and lines to copy."""
     spans = ttft_spans(plan.answer)
-    yield f"{STARTED}: {plan.named}\n"
+    yield f"{planning.STARTED}: {plan.named}\n"
     yield from (f"{line}\n" for line in plan.answer.scope)
     rows = [{**row, "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"])} for row in plan.dicts()]
     yield from _table(rows, _SERVER)
@@ -71,7 +71,7 @@ def server_lines(plan: ServerPlan) -> Iterator[str]:
     yield from _next(plan)
 
 
-def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+def _waiting_lines(plan: planning.DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
     whole = plan.best is None or wide
     if whole:
         yield from answer_lines(plan.answer, wide=wide, explain=explain)
@@ -88,7 +88,7 @@ def _waiting_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterat
         yield "\n"
 
 
-def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
+def _rate_lines(plan: planning.RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
     """A plan for a rate: what to buy comes first, then what it rests on."""
     for sentence in plan.sentences():
         yield Paragraph(sentence)
@@ -121,17 +121,17 @@ def _rate_lines(plan: RatePlan, *, wide: bool, explain: bool) -> Iterator[str]:
     yield "\n"
 
 
-def _header(plan: DeploymentPlan | RatePlan) -> Iterator[str]:
+def _header(plan: planning.DeploymentPlan | planning.RatePlan) -> Iterator[str]:
     yield from (f"{line}\n" if isinstance(line, Aside) else line for line in header_lines(plan.answer))
 
 
-def _notes(plan: DeploymentPlan, *, explain: bool) -> Iterator[str]:
+def _notes(plan: planning.DeploymentPlan, *, explain: bool) -> Iterator[str]:
     yield from dict.fromkeys(price_notes(plan.answer))
     for note in dict.fromkeys(plan.answer.notes if explain else plan.not_started):
         yield note if note.startswith("note:") else f"assumed: {note}"
 
 
-def _typed(command: NextCommand) -> str:
+def _typed(command: planning.NextCommand) -> str:
     options = (f" {spelled(name)} {_value(value)}" for name, value in command.options.items())
     return f"sweepdb {' '.join(command.words)}{''.join(options)}"
 
@@ -140,21 +140,21 @@ def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _trust(plan: DeploymentPlan | RatePlan | ServerPlan) -> Iterator[str]:
+def _trust(plan: planning.DeploymentPlan | planning.RatePlan | planning.ServerPlan) -> Iterator[str]:
     """How far such answers have been off, of the first deployment; the header of `--explain` has every region."""
-    first = {"device": plan.device} if isinstance(plan, ServerPlan) else plan.best
+    first = {"device": plan.device} if isinstance(plan, planning.ServerPlan) else plan.best
     for line in winner_lines(plan.answer, first):
         yield Paragraph(f"Expected error: {line}.", indent="  ")
 
 
-def _tables(plan: DeploymentPlan) -> Iterator[str]:
+def _tables(plan: planning.DeploymentPlan) -> Iterator[str]:
     spans, limits = ttft_spans(plan.answer), plan.answer.question.limits
     for title, found in plan.tables():
         rows = [
             {
-                **readable_row(row), "goodput": plan.kept_per_s(row),
+                **planning.readable_row(row), "goodput": plan.kept_per_s(row),
                 "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
-                "holds": (holds_of(row, limits) or "-") if limits.on_times else None,
+                "holds": (planning.holds_of(row, limits) or "-") if limits.on_times else None,
                 "rows": " ".join(str(row[name]) for name in HELD if row[name] is not None),
             }
             for row in found

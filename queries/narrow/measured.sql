@@ -50,17 +50,16 @@ SELECT question_group, min(least_count(qps, target_qps) * num_devices) FROM meas
 
 -- As many copies of each measured pair as the devices hold, each as good as the one that was measured.
 CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
+SELECT * FROM predicted_engine_deployments(target_qps, target_users, looked_at)
+UNION ALL BY NAME
 SELECT
-    question_group, devices, system_requests_per_s, prefill_instances, decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
-    prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms, prefill_utilisation,
-    decode_utilisation, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, users,
-    prefill_scenario, decode_scenario
-FROM predicted_engine_deployments(target_qps, target_users, looked_at)
-UNION ALL
-SELECT
-    pairs.question_group, copies * num_devices, copies * qps, copies * prefill_instances, copies * decode_instances, ttft_ms,
-    tpot_ms, e2e_ms, output_length, input_length_mean, NULL, memory_free_bytes, NULL, NULL, NULL, NULL, NULL, probe,
-    device, prefill_plan, probe, device, plan, copies * concurrency, scenario, scenario
+    pairs.question_group, copies * num_devices AS devices, copies * qps AS system_requests_per_s,
+    copies * prefill_instances AS prefill_instances, copies * decode_instances AS decode_instances, ttft_ms, tpot_ms,
+    e2e_ms, output_length AS answer_tokens, input_length_mean AS prompt_tokens, NULL::DOUBLE AS prefix_cache_hit_rate,
+    memory_free_bytes, NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
+    NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe AS prefill_probe,
+    device AS prefill_device, prefill_plan, probe AS decode_probe, device AS decode_device, plan AS decode_plan,
+    copies * concurrency AS users, scenario AS prefill_scenario, scenario AS decode_scenario
 FROM measured_pairs() AS pairs
 JOIN (SELECT DISTINCT * FROM (SELECT unnest(looked_at, recursive := TRUE))) AS stops
     ON stops.question_group = pairs.question_group

@@ -94,6 +94,10 @@ def test_a_measurement_of_the_folder_is_compared_with_what_it_expects(mode, depl
     half_a_user = 500 / expected["requests_per_s"] if mode == "pd" else 0.0
     for metric, name in MEASURED.items():
         within = half_a_user if metric in {"ttft", "e2e_ms"} else 0.0
+        if mode == "aggregated" and metric in {"requests_per_s", "output_tokens_per_s"}:
+            # A run ends with its last answers, while users become fewer: up to half an answer of ten is made without the others.
+            assert 0.95 * expected[name] < found[metric] < expected[name], metric
+            continue
         # The row is predicted at the mean lengths that the folder's client asks: of one instance the error is 0.
         exactly = 0.01 if mode == "pd" else 1e-9
         assert found[metric] == pytest.approx(expected[name], rel=exactly, abs=within), metric
