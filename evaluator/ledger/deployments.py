@@ -140,11 +140,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
     device, said = measured_device(record.device), circumstances_of(record)
     if said.all_at_once:
         raise Unmatched("a backlog timed to its last answer: probes are of a server that stays full")
-    input_length, output_length = _lengths(record)
-    if said.shortest_length is not None:  # measured are means, and a known client's are nominal
-        input_length, output_length = (
-            length / (0.5 + 0.5 * said.shortest_length) for length in (input_length, output_length)
-        )
+    input_length, output_length = _nominal(_lengths(record), said)
     apart = record.mode == "disaggregated"
     decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
     replicated = said.attention_replicas or replicates_attention(said.point_id)
@@ -158,15 +154,8 @@ def _deployment(record: MeasurementRecord) -> Deployment:
                     users=users, input_length=input_length, output_length=output_length, tp=plan.tp,
                     instances=instances)  # fmt: skip
     flags = flags_of(served)
-    narrow = flags.narrow_keys or said.narrow_keys
-    formats = measured_precision(
-        model,
-        record.precision,
-        record.kv_precision or ("fp8" if narrow else None),
-        linear=said.linear_format,
-        experts=said.experts_format,
-        name="" if said.saturated else model_name,  # NVIDIA's tables run checkpoints of its own
-    )
+    name = "" if said.saturated else model_name  # NVIDIA's tables run checkpoints of its own
+    formats = _formats(record, model, name, said, narrow_keys=flags.narrow_keys or said.narrow_keys)
     if said.saturated:
         users = _saturated(model, device, formats, plan, input_length + output_length)
     return Deployment(
@@ -194,6 +183,21 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         instances=instances,
         prefill_instances=prefill_instances,
         prefill_plan=prefill_plan,
+    )
+
+
+def _nominal(lengths: tuple[float, float], said: Circumstances) -> tuple[float, float]:
+    """Measured are means, and a known client's are nominal: 900 tokens drawn from 0.8 of those named are of 1,000."""
+    mean = 1.0 if said.shortest_length is None else 0.5 + 0.5 * said.shortest_length
+    return lengths[0] / mean, lengths[1] / mean
+
+
+def _formats(
+    record: MeasurementRecord, model: ModelSpec, name: str, said: Circumstances, *, narrow_keys: bool
+) -> Precision:
+    kv = record.kv_precision or ("fp8" if narrow_keys else None)
+    return measured_precision(
+        model, record.precision, kv, linear=said.linear_format, experts=said.experts_format, name=name
     )
 
 

@@ -6,7 +6,8 @@ A server group is a model, device, engine and precision with six settings or mor
 without its pair. A decision is about one pair of lengths of a group: limits are 1.0 to 1.3 times what one of its settings
 measured, and the setting with the most tokens/s a device within both is wanted. Runs are chosen as `sweepdb decide` chooses
 them; what they measure is what the file says. Broken: the answer misses a limit. Nothing: there is no answer. Lost: of the
-best rate, by answers that keep the limits; `lost_all` counts the others as lost altogether. `--kept` holds predictions."""
+best rate, by answers that keep the limits; `lost_all` counts the others as lost altogether. `--kept` holds predictions.
+First of predictions alone, each time at even odds or its bound with 80 % on tuned servers at most the limit."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import math
 import platform
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,13 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 # ruff: noqa: E402  the paths come first
 from shared_data import ROOT
 
+from evaluator.inputs import load_model
+from evaluator.inputs.model import MoeMlp
 from evaluator.ledger import read_measurements
 from queries.asking import Limits, PairOptions
+from queries.errors import LEVELS, TUNED
+from queries.errors.expected import NOTHING_STORED, Subject, nearest_error
+from queries.errors.spreads import devices
 from queries.learning import Process, Run, prior_of
 from sweepdb.deciding.settings import Server, Setting
 from sweepdb.deciding.stored import OwnRun, Teaching
@@ -38,6 +45,10 @@ AIMS = {  # percent, by way, whether a start gives a ladder, and starts
     ("chosen", False, 3): {"broken": 1.0, "nothing": 4.0, "lost": 4.0},
     ("chosen", True, 1): {"broken": 1.5, "nothing": 9.0, "lost": 9.0},
     ("chosen", True, 2): {"broken": 0.5, "nothing": 4.0, "lost": 2.5},
+}
+BY_PREDICTIONS = {  # percent, by the confidence in each limit
+    None: {"broken": 18.0},
+    0.8: {"broken": 9.0, "lost": 25.0},
 }
 LEAST_SETTINGS, LEAST_CHOICE, MOST_RUNS, MOST_STARTS = 6, 4, 5, 3
 METRICS = {"ttft": "ttft_ms", "tpot": "tpot_ms"}
@@ -173,6 +184,41 @@ def drawn(bench, random):
                      tpot_rule="exclusive", believed=BELIEVED)  # fmt: skip
 
 
+@cache
+def factor(server, name, confidence):
+    """By which a prediction is multiplied, so that the measured value is less with the confidence."""
+    if confidence is None:
+        return 1.0
+    spec = load_model(server.model)[1]
+    subject = Subject(
+        device=server.device, kind="moe" if any(isinstance(one.mlp, MoeMlp) for one in spec.layers) else "dense",
+        phase="aggregated", family="calibrated" if devices()[server.device].calibrated_key else "theoretical",
+        convention="physical", serving_model=server.engine, known_family=True,
+    )  # fmt: skip
+    metric = {"ttft_ms": "ttft_ms", "tpot_ms": "tpot_exclusive_ms"}[name]
+    return math.exp(nearest_error(subject, metric, NOTHING_STORED, TUNED).quantiles[LEVELS.index(confidence)])
+
+
+def by_predictions(bench, wanted, confidence):
+    """(broken, nothing, lost) of the setting with the most predicted tokens/s a device within both bounds."""
+    settings = bench.settings
+    predicted = [np.array([getattr(one, name) for one in settings]) for name in METRICS.values()]
+    factors = [np.array([factor(one.server, name, confidence) for one in settings]) for name in METRICS.values()]
+    bounds = [value * by for value, by in zip(predicted, factors, strict=True)]
+    devices_each = np.array([one.server.num_devices for one in settings])
+    within = np.where(wanted.worth(settings, *bounds) > 0.0, wanted.rates(settings, *predicted) / devices_each, 0.0)
+    measured = wanted.worth(settings, *(np.array([run.measured[name] for run, _ in bench.runs])
+                                        for name in METRICS.values()))  # fmt: skip
+    answer = int(np.argmax(within))
+    if within[answer] == 0.0:
+        return False, True, None
+    return (
+        measured[answer] == 0.0,
+        False,
+        (None if measured[answer] == 0.0 else 1.0 - measured[answer] / measured.max()),
+    )
+
+
 def at_random(random):
     def choose(worlds):
         left = np.unique(worlds.starts[np.isnan(worlds.measured)])
@@ -183,21 +229,24 @@ def at_random(random):
 
 def figures(way, ladders, found):
     for starts, outcomes in sorted(found.items()):
-        lost = [one for *_, one in outcomes if one is not None]
-        values = {
-            "broken": float(np.mean([broken for broken, *_ in outcomes])),
-            "nothing": float(np.mean([nothing for _, nothing, _ in outcomes])),
-            "lost": float(np.mean(lost)),
-            "lost p90": float(np.quantile(lost, 0.9)),
-            "lost_all": (sum(lost) + len(outcomes) - len(lost)) / len(outcomes),
-        }
-        for name, value in values.items():
-            aim = AIMS.get((way, ladders, starts), {}).get(name)
-            yield {
-                "name": f"{name} after {starts} {way} {'ladders' if ladders else 'runs'}",
-                "value": round(100 * value, 2), "unit": "%", "decisions": len(outcomes),
-                **({} if aim is None else {"aim": f"<= {aim}"}),
-            }  # fmt: skip
+        after = f"after {starts} {way} {'ladders' if ladders else 'runs'}"
+        yield from figures_of(after, outcomes, AIMS.get((way, ladders, starts), {}))
+
+
+def figures_of(after, outcomes, aims):
+    lost = [one for *_, one in outcomes if one is not None]
+    values = {
+        "broken": float(np.mean([broken for broken, *_ in outcomes])),
+        "nothing": float(np.mean([nothing for _, nothing, _ in outcomes])),
+        "lost": float(np.mean(lost)),
+        "lost p90": float(np.quantile(lost, 0.9)),
+        "lost_all": (sum(lost) + len(outcomes) - len(lost)) / len(outcomes),
+    }
+    for name, value in values.items():
+        yield {
+            "name": f"{name} {after}", "value": round(100 * value, 2), "unit": "%", "decisions": len(outcomes),
+            **({"aim": f"<= {aims[name]}"} if name in aims else {}),
+        }  # fmt: skip
 
 
 def main():
@@ -212,6 +261,12 @@ def main():
     plans = [len({setting.server for setting in one.settings}) for one in benches]
     print(json.dumps({"machine": platform.machine(), "choices": len(benches), "settings": round(np.mean(sizes), 1),
                       "plans": round(np.mean(plans), 1), "region": given.region}))  # fmt: skip
+    for confidence, aims in BY_PREDICTIONS.items():
+        random = np.random.default_rng(2026)
+        found = [by_predictions(one, drawn(one, random), confidence) for one in benches for _ in range(given.decisions)]
+        way = f"by predictions {'at even odds' if confidence is None else f'at {confidence}'}"
+        for line in figures_of(way, found, aims):
+            print(json.dumps(line), flush=True)
     for way, ladders, most in (
         ("chosen", False, MOST_RUNS),
         ("chosen", True, MOST_STARTS),
