@@ -7,7 +7,7 @@ without its pair. A decision is about one pair of lengths of a group: limits are
 measured, and the setting with the most tokens/s a device within both is wanted. Runs are chosen as `sweepdb decide` chooses
 them; what they measure is what the file says. Broken: the answer misses a limit. Nothing: there is no answer. Lost: of the
 best rate, by answers that keep the limits; `lost_all` counts the others as lost altogether. `--kept` holds predictions.
-First of predictions alone, each time at even odds or its bound with 80 % on tuned servers at most the limit."""
+First of predictions alone, each time at most the limit itself or its bound with a confidence on tuned servers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ AIMS = {  # percent, by way, whether a start gives a ladder, and starts
 }
 BY_PREDICTIONS = {  # percent, by the confidence in each limit
     None: {"broken": 18.0},
+    0.7: {},
     0.8: {"broken": 9.0, "lost": 25.0},
+    0.9: {},
 }
 LEAST_SETTINGS, LEAST_CHOICE, MOST_RUNS, MOST_STARTS = 6, 4, 5, 3
 METRICS = {"ttft": "ttft_ms", "tpot": "tpot_ms"}
