@@ -41,6 +41,8 @@ class Flags:
     other_kernels: bool = False  # than those of the shipped tables
     wait_steps: int = 0  # decode steps that a prompt waits for others to join it
     decode_seats: int | None = None  # requests that a replica of a decode instance takes, where sides are apart
+    attention: str | None = None  # whose kernels attend
+    host_ms: float = 0.0  # of a step that waits for the scheduler, where the engine's usual steps do not
 
 
 _SETTINGS = ("shortest", "poll_steps", "wait_steps", "narrow_keys", "other_kernels")
@@ -70,8 +72,11 @@ def flags_of(served: Served) -> Flags:
 
 
 def _generated(served: Served) -> Flags:
-    """A generator's, where the point is one of its benchmarks."""
-    generated = _recipes()["generated"]
+    """A page's, or a generator's where the point is one of its benchmarks."""
+    generated, cookbook = _recipes()["generated"], _recipes()["cookbook"]
+    if re.match(cookbook["point_ids"], served.point_id):
+        attention, host = (_said(cookbook[name], served) for name in ("attention", "host_ms"))
+        return Flags(attention=attention, host_ms=float(host or 0.0))
     if re.match(generated["point_ids"], served.point_id) is None:
         return Flags()
     budget, shortest = (_first(generated[name], served) for name in ("token_budget", "shortest"))
@@ -96,6 +101,10 @@ def _setting(name: str, served: Served) -> float | None:
 
 def _first(rules: Sequence[Mapping[str, Any]], served: Served) -> float | None:
     return next((_value(rule, served) for rule in rules if _applies(rule, served)), None)
+
+
+def _said(rules: Sequence[Mapping[str, Any]], served: Served) -> Any:  # noqa: ANN401  a word or a number
+    return next((rule["value"] for rule in rules if _applies(rule, served)), None)
 
 
 def _applies(rule: Mapping[str, Any], served: Served) -> bool:
