@@ -10,7 +10,9 @@ def test_models_that_an_engine_serves_by_other_kernels_are_evaluated_apart():
     built = build_request(
         SweepOptions(
             models=("Qwen/Qwen3-Coder-Next", "Qwen/Qwen3-30B-A3B"), devices=("b200_sxm",), serving_models=("sglang",)
-        )
+        ),
+        None,
+        None,
     )
     devices = {model.name: part.devices for part in built.parts for model in part.models}
     usual = with_kernels_of(load_device("b200_sxm"), "sglang")
