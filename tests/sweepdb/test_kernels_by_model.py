@@ -9,7 +9,11 @@ def test_models_that_an_engine_serves_by_other_kernels_are_evaluated_apart():
     """Both in 16 bits on B200: SGLang attends for one by Triton, and runs the usual kernels of the other."""
     built = build_request(
         SweepOptions(
-            models=("Qwen/Qwen3-Coder-Next", "Qwen/Qwen3-30B-A3B"), devices=("b200_sxm",), serving_models=("sglang",)
+            models=("Qwen/Qwen3-Coder-Next", "Qwen/Qwen3-30B-A3B"),
+            devices=("b200_sxm",),
+            serving_models=("sglang",),
+            input_length=1000,
+            output_length=200,
         ),
         None,
         None,
