@@ -90,6 +90,7 @@ class Deployment:
     other_kernels: bool = False  # a launch with kernels that no shipped table has
     attention: str | None = None  # a launch flag: whose kernels attend
     host_ms: float = 0.0  # of a launch whose steps wait for the scheduler
+    expert_efficiency: float | None = None  # share of the device's rates, by a launch's own kernels
     saturated: bool = False  # users are as many as the memory is estimated to hold
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
@@ -178,6 +179,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         other_kernels=flags.other_kernels,
         attention=flags.attention,
         host_ms=flags.host_ms,
+        expert_efficiency=flags.expert_efficiency,
         decode_seats=flags.decode_seats if apart else None,
         saturated=said.saturated,
         batched=said.static_batch,

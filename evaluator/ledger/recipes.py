@@ -43,6 +43,7 @@ class Flags:
     decode_seats: int | None = None  # requests that a replica of a decode instance takes, where sides are apart
     attention: str | None = None  # whose kernels attend
     host_ms: float = 0.0  # of a step that waits for the scheduler, where the engine's usual steps do not
+    expert_efficiency: float | None = None  # share of the device's rates that experts reach
 
 
 _SETTINGS = ("shortest", "poll_steps", "wait_steps", "narrow_keys", "other_kernels")
@@ -73,10 +74,10 @@ def flags_of(served: Served) -> Flags:
 
 def _generated(served: Served) -> Flags:
     """A page's, or a generator's where the point is one of its benchmarks."""
-    generated, cookbook = _recipes()["generated"], _recipes()["cookbook"]
-    if re.match(cookbook["point_ids"], served.point_id):
-        attention, host = (_said(cookbook[name], served) for name in ("attention", "host_ms"))
-        return Flags(attention=attention, host_ms=float(host or 0.0))
+    generated, pages = _recipes()["generated"], _recipes()["pages"]
+    if re.match(pages["point_ids"], served.point_id):
+        said = {name: _said(rules, served) for name, rules in pages.items() if name != "point_ids"}
+        return Flags(**{name: value for name, value in said.items() if value is not None})
     if re.match(generated["point_ids"], served.point_id) is None:
         return Flags()
     budget, shortest = (_first(generated[name], served) for name in ("token_budget", "shortest"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.devices.shipped_calibrations import with_kernels_of
+from evaluator.inputs.devices.shipped_calibrations import with_experts_at, with_kernels_of
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, label_of_engine
 from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import Workload
@@ -99,8 +99,11 @@ def _scenario(  # noqa: PLR0917  one of each
 
 
 def _with_kernels(deployment: Deployment, knowledge: Knowledge, serving_model: str) -> DeviceProfile:
-    attention = deployment.attention if knowledge == "known" else None
-    return with_kernels_of(deployment.device, serving_model, deployment.model, attention)
+    attention, share = deployment.attention, deployment.expert_efficiency
+    if knowledge == "asked":
+        attention = share = None
+    device = with_kernels_of(deployment.device, serving_model, deployment.model, attention)
+    return device if share is None else with_experts_at(device, share)
 
 
 def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:

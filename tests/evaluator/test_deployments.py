@@ -12,6 +12,7 @@ import pytest
 from measured_points import closed_loop
 from shared_data import shared_data
 
+from evaluator.inputs.devices.calibration_record import calibration_from_json
 from evaluator.inputs.engines.engine_profiles import engine_profile
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Plan
@@ -438,6 +439,21 @@ def test_a_generated_launch_states_its_token_budget_and_equal_lengths(changes, f
 def test_a_page_states_its_command(model, flags):
     point = served(point_id=f"sglcook-{model.partition('/')[2]}-b200_sxm-1-1-1-610-422-1", model=model, engine="sglang")
     assert flags_of(point) == flags
+
+
+def test_a_blog_says_what_its_experts_reach():
+    said = Circumstances(point_id="vllmblog-b60-gpt-oss-20b-1024-75")
+    point = record(model="openai/gpt-oss-20b", device="b60", engine_version="0.10.2-xpu", precision="mxfp4", said=said)
+    found = deployment_of(point)
+    assert (found.token_budget, found.expert_efficiency) == (8192, 0.8)  # "over 80% efficiency of hardware capacity"
+    asked, known = (
+        calibration_from_json(scenario_of(found, knowledge).device.calibration).kernels
+        for knowledge in ("asked", "known")
+    )
+    changed = {name for name in asked if asked[name] != known[name]}
+    assert changed == {name for name in asked if name.startswith("moe.")}
+    assert {known[name]["memory_efficiency"] for name in changed} == {0.8}
+    assert {known[name]["compute_efficiency"] for name in changed} == {0.8}
 
 
 def test_what_a_page_states_is_known_and_not_asked():

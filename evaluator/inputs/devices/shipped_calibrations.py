@@ -96,6 +96,19 @@ def with_kernels_of(
     return profile if found is None else replace(profile, calibration=found)
 
 
+def with_experts_at(profile: DeviceProfile, share: float) -> DeviceProfile:
+    """Experts' kernels that reach this share of the device's rates."""
+    if profile.calibration is None:
+        return profile
+    calibration = calibration_record.calibration_from_json(profile.calibration)
+    reached = {"compute_efficiency": share, "memory_efficiency": share, "cache_gain": 1.0}
+    kernels = {
+        name: {**values, **reached} if name.startswith("moe.") else values
+        for name, values in calibration.kernels.items()
+    }
+    return replace(profile, calibration=calibration_record.calibration_to_json(replace(calibration, kernels=kernels)))
+
+
 def stands_in(profile: DeviceProfile, engine: str) -> str | None:
     """The engine whose kernels stand in for another's that were not measured here."""
     shipped = shipped_calibration(profile.name) if _as_shipped(profile) else None
