@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from evaluator.inputs.formats import Precision, linear_format
 from evaluator.inputs.model import ModelSpec
 
 TRITON = "triton"
+HALF_BITS = 16
 # python/sglang/srt/server_args.py of SGLang 0.5.6 to 0.5.14, by the beginnings of Hugging Face's model types. Triton
 # attends for models with a running state while the radix cache is on, as it is unless told otherwise.
 _ATTENDED = ("qwen3_next", "qwen3_5")
@@ -14,10 +16,16 @@ _ATTENTION = ("decode_attention.", "prefill_attention.", "mla_decode.", "mla_pre
 _EXPERTS = ("moe.bf16.",)
 
 
-def triton_kernels(engine: str, model: ModelSpec, attention: str | None = None) -> tuple[str, ...]:
+def triton_kernels(
+    engine: str, model: ModelSpec, precision: Precision, attention: str | None = None
+) -> tuple[str, ...]:
     """How the replaced kernels' names begin; `attention` is `--attention-backend`."""
     if engine != "sglang":
         return ()
     attended = attention == TRITON if attention else model.architecture.startswith(_ATTENDED)
-    experts = model.routed and not model.architecture.startswith(_OTHER_EXPERTS)
+    wide = linear_format(precision.experts or precision.linear).weight_bits == HALF_BITS
+    experts = model.routed and wide and not model.architecture.startswith(_OTHER_EXPERTS)
     return (*(_ATTENTION if attended else ()), *(_EXPERTS if experts else ()))
+
+
+CHOSEN = (_ATTENTION, _EXPERTS)  # of all models, where no flag says otherwise

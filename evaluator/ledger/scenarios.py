@@ -102,7 +102,7 @@ def _with_kernels(deployment: Deployment, knowledge: Knowledge, serving_model: s
     attention, share = deployment.attention, deployment.expert_efficiency
     if knowledge == "asked":
         attention = share = None
-    device = with_kernels_of(deployment.device, serving_model, deployment.model, attention)
+    device = with_kernels_of(deployment.device, serving_model, (deployment.model, deployment.precision), attention)
     return device if share is None else with_experts_at(device, share)
 
 

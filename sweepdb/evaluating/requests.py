@@ -98,8 +98,10 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
 def _with_kernels(part: SweepRequest) -> list[SweepRequest]:
     """With devices whose kernels are those that the engine runs for each model."""
     found: dict[tuple[inputs.DeviceProfile, ...], list[NamedModel]] = {}
+    (precision,) = part.precisions
     for model in part.models:
-        devices = tuple(inputs.with_kernels_of(one, part.serving_model, model.spec) for one in part.devices)
+        served = (model.spec, precision)
+        devices = tuple(inputs.with_kernels_of(one, part.serving_model, served) for one in part.devices)
         found.setdefault(devices, []).append(model)
     return [replace(part, devices=devices, models=tuple(models)) for devices, models in found.items()]
 

@@ -7,8 +7,17 @@ from evaluator.calibration import SEED
 from evaluator.evaluate import capture_requests
 from evaluator.explain import explain_step
 from evaluator.graph.shipped import operators_of_request
-from evaluator.inputs import Plan, Workload, load_device, load_model, shipped_calibration, with_kernels_of
+from evaluator.inputs import (
+    Plan,
+    Workload,
+    load_device,
+    load_model,
+    shipped_calibration,
+    with_any_kernels_of,
+    with_kernels_of,
+)
 from evaluator.inputs.devices.calibration_record import calibration_from_json
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.models import published_precision
 from evaluator.inputs.triton_kernels import triton_kernels
 from evaluator.scenario import Scenario
@@ -26,7 +35,7 @@ def step_us(name, keys, *, tp=1, engine="sglang", attention=None):
     model = model_of(name)
     scenario = Scenario(
         model=model,
-        device=with_kernels_of(load_device("b200_sxm"), engine, model, attention),
+        device=with_kernels_of(load_device("b200_sxm"), engine, (model, published_precision(model)), attention),
         precision=published_precision(model),
         plan=Plan(tp=tp, moe_tp=tp),
         workload=Workload(input_length=keys, output_length=1),
@@ -62,28 +71,30 @@ def test_experts_of_16_bits_are_tritons_but_those_of_qwen():
 
 
 @pytest.mark.parametrize(
-    ("name", "attention", "begun"),
+    ("name", "linear", "attention", "begun"),
     [
-        (CODER, None, {"decode_attention", "prefill_attention", "mla_decode", "mla_prefill"}),
-        (CODER, "trtllm_mha", set()),
-        (LARGE, None, set()),
-        ("meta-llama/Llama-3.1-8B-Instruct", None, set()),
-        (FLASH, None, {"moe"}),
-        (FLASH, "triton", {"moe", "decode_attention", "prefill_attention", "mla_decode", "mla_prefill"}),
+        (CODER, "BF16", None, {"decode_attention", "prefill_attention", "mla_decode", "mla_prefill"}),
+        (CODER, "BF16", "trtllm_mha", set()),
+        (LARGE, "BF16", None, set()),
+        ("meta-llama/Llama-3.1-8B-Instruct", "BF16", None, set()),
+        (FLASH, "BF16", None, {"moe"}),
+        (FLASH, "FP8", None, set()),
+        (FLASH, "BF16", "triton", {"moe", "decode_attention", "prefill_attention", "mla_decode", "mla_prefill"}),
     ],
 )
-def test_the_engine_chooses_by_model_and_a_flag_by_name(name, attention, begun):
-    assert {one.partition(".")[0] for one in triton_kernels("sglang", model_of(name), attention)} == begun
-    assert triton_kernels("vllm", model_of(name), attention) == ()
+def test_the_engine_chooses_by_model_and_a_flag_by_name(name, linear, attention, begun):
+    served = (model_of(name), Precision(linear=linear))
+    assert {one.partition(".")[0] for one in triton_kernels("sglang", *served, attention)} == begun
+    assert triton_kernels("vllm", *served, attention) == ()
 
 
 def test_only_what_was_measured_takes_another_place():
     """Triton's tables are of B200, whose kernels GB300 carries. Hopper runs others for these models."""
-    model = model_of(CODER)
+    served = (model_of(CODER), Precision(linear="BF16"))
     for name in ("b200_sxm", "gb300"):
         device = load_device(name)
         usual, chosen = (
-            calibration_from_json(with_kernels_of(device, "sglang", one).calibration) for one in (None, model)
+            calibration_from_json(with_kernels_of(device, "sglang", one).calibration) for one in (None, served)
         )
         changed = {one for one in usual.kernels | chosen.kernels if usual.kernels.get(one) != chosen.kernels.get(one)}
         assert {one.partition(".")[0] for one in changed} == {
@@ -91,13 +102,23 @@ def test_only_what_was_measured_takes_another_place():
         }  # fmt: skip
         assert chosen.hash != usual.hash
     hopper = load_device("h200_sxm")
-    assert with_kernels_of(hopper, "sglang", model) == with_kernels_of(hopper, "sglang")
+    assert with_kernels_of(hopper, "sglang", served) == with_kernels_of(hopper, "sglang")
+
+
+def test_answers_know_every_choice_as_the_profile_that_ships():
+    """An expected error is of the profile whose key the store's list holds."""
+    device = load_device("b200_sxm")
+    every = with_any_kernels_of(device, "sglang")
+    for name in (CODER, FLASH, LARGE):
+        assert with_kernels_of(device, "sglang", (model_of(name), Precision(linear="BF16"))) in every
+    assert with_any_kernels_of(device, "trtllm") == (device,)
 
 
 @pytest.mark.long
 def test_the_command_yields_what_ships():
     again = fit_triton_kernels(shared_data("kernels_by_engine"), "b200_sxm")
-    shipped = with_kernels_of(load_device("b200_sxm"), "sglang", model_of(FLASH), "triton").calibration
+    served = (model_of(FLASH), Precision(linear="BF16"))
+    shipped = with_kernels_of(load_device("b200_sxm"), "sglang", served, "triton").calibration
     kernels = calibration_from_json(shipped).kernels
     assert again.seed == SEED
     for name, values in again.kernels.items():

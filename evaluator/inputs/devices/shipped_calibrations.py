@@ -10,8 +10,9 @@ from importlib import resources
 from evaluator.inputs.devices import calibration_record
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import begun_by
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.model import ModelSpec
-from evaluator.inputs.triton_kernels import TRITON, triton_kernels
+from evaluator.inputs.triton_kernels import CHOSEN, TRITON, triton_kernels
 
 FITTED_TO_SERVING = "fitted to serving points"
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
@@ -83,7 +84,10 @@ MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
 
 
 def with_kernels_of(
-    profile: DeviceProfile, serving_model: str, model: ModelSpec | None = None, attention: str | None = None
+    profile: DeviceProfile,
+    serving_model: str,
+    served: tuple[ModelSpec, Precision] | None = None,
+    attention: str | None = None,
 ) -> DeviceProfile:
     """Kernels as the engine runs them on this device, where measured; for a model, those that it chooses for it.
 
@@ -91,9 +95,19 @@ def with_kernels_of(
     engine = begun_by(serving_model)
     if engine is None or engine.kernels is None or not _as_shipped(profile):
         return profile
-    instead = () if model is None else triton_kernels(engine.kernels, model, attention)
+    instead = () if served is None else triton_kernels(engine.kernels, *served, attention)
     found = _under_engine(profile.name, engine.kernels, instead)
     return profile if found is None else replace(profile, calibration=found)
+
+
+def with_any_kernels_of(profile: DeviceProfile, serving_model: str) -> tuple[DeviceProfile, ...]:
+    """As the engine runs them for most models, and for those that it chooses others for."""
+    usual = with_kernels_of(profile, serving_model)
+    engine = begun_by(serving_model)
+    if usual == profile or engine is None or engine.kernels is None:
+        return (usual,)
+    others = (_under_engine(profile.name, engine.kernels, instead) for instead in CHOSEN)
+    return (usual, *(replace(profile, calibration=one) for one in others if one is not None))
 
 
 def with_experts_at(profile: DeviceProfile, share: float) -> DeviceProfile:
