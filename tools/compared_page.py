@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -156,7 +157,8 @@ def _sent(one: MeasurementRecord, told: Mapping[str, str]) -> MeasurementRecord:
     note, drawn = told.get("plan_note", ""), circumstances_of(one)
     if _FROM_ONE in note:
         drawn = replace(drawn, shortest_length=shortest_of({SHORTEST: 0.0}, SHORTEST))
-    drawn = replace(drawn, static_batch=_BATCH in note)
+    dated = re.match(r"20\d\d(?=-)", told.get("commit", ""))  # of a thread; of a repository it is a commit
+    drawn = replace(drawn, static_batch=_BATCH in note, measured_year=int(dated[0]) if dated else None)
     if told.get("kv") == _SCALES:
         one, drawn = replace(one, kv_precision=None), replace(drawn, linear_format=one.precision)
     extra = json.dumps(json.loads(one.extra) | kept(drawn))

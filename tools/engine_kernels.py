@@ -3,7 +3,8 @@
     python -m tools.engine_kernels FOLDER ENGINE [DEVICE ...]
 
 Reads FOLDER/<device>/<table>--<engine>--<version>.parquet, writes
-evaluator/inputs/devices/calibration/<engine>/<device>.json. The seed is fixed."""
+evaluator/inputs/devices/calibration/<engine>/<device>.json. The seed is fixed. ENGINE `sglang_triton` is of the kernels
+that SGLang runs on B200 for some models in place of its others."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluator.calibration import SEED, KernelSet, figures_of, fit_sets, kernel_sets, still_moving
+from evaluator.calibration import IN_BLOCKS, SEED, KernelSet, figures_of, fit_sets, kernel_sets, still_moving
 from evaluator.inputs import CALIBRATIONS_FOLDER, Calibration, load_device
 from tools.calibrations import as_text
-from tools.engine_tables import engine_tables
+from tools.engine_tables import TRITONS, engine_tables
 
 DEVICES = ("b200_sxm", "h100_sxm", "h200_sxm", "l40s", "rtx_pro_6000_server")
 # Kernels that are fitted: those of the head sizes that most models have, and of the routing that scenarios have where
@@ -49,6 +50,11 @@ INSIDE: Mapping[str, Inside] = {
     # the points of its servers are further off (docs/reference/calibration.md).
     "sglang": Inside(includes=("kv_write", *INCLUDES), left_out=re.compile(r"(gemm|moe)\.fp8_block.*")),
 }
+
+
+TRITON = "sglang_triton"
+TRITON_DEVICES = ("b200_sxm",)
+TRITON_KERNELS = re.compile(r"moe\.bf16\.gated\.power_law_1\.2|(prefill|decode)_attention\..*\.d256")
 
 
 def fitted_sets(sets: Iterable[KernelSet], engine: str = "vllm") -> Iterator[KernelSet]:
@@ -91,11 +97,33 @@ def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
     )
 
 
+def fit_triton_kernels(folder: Path, device: str) -> Calibration:
+    """Latent attention has no table of its own: its decode is that of 256 numbers, in blocks of 16 heads, and its
+    prompts are attended as any (`handle_attention_triton` of SGLang)."""
+    version, tables = engine_tables(folder / device, "sglang", TRITONS)
+    figures = figures_of(load_device(device, family="theoretical"))
+    fits = fit_sets((rows for rows in kernel_sets(tables, figures) if TRITON_KERNELS.fullmatch(rows.name)), figures)
+    kernels = {name: fit.values for name, fit in fits.items()}
+    kernels[f"mla_decode.kv_bf16{IN_BLOCKS}"] = kernels["decode_attention.gqa.kv_bf16.d256"]
+    kernels["mla_prefill.kv_bf16"] = kernels["prefill_attention.bf16.kv_bf16.d256"]
+    return Calibration(
+        device=device,
+        kernels=kernels,
+        accuracy={name: fit.accuracy for name, fit in fits.items()},
+        unconverged=still_moving(fits),
+        seed=SEED,
+        engine=f"sglang {version}",
+        own=tuple(sorted(kernels)),
+        source=f"Triton's kernels of {device} under SGLang {version}",
+    )
+
+
 def main(folder: Path, engine: str, *devices: str) -> None:
     target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER))) / engine
     target.mkdir(parents=True, exist_ok=True)
-    for device in devices or DEVICES:
-        calibration = fit_engine_kernels(folder, device, engine)
+    triton = engine == TRITON
+    for device in devices or (TRITON_DEVICES if triton else DEVICES):
+        calibration = fit_triton_kernels(folder, device) if triton else fit_engine_kernels(folder, device, engine)
         (target / f"{device}.json").write_text(as_text(calibration), encoding="utf-8")
         sys.stderr.write(f"{device}: {len(calibration.kernels)} kernels of {calibration.engine}\n")
 

@@ -64,6 +64,7 @@ CHOSEN_FIRST = (
     "trtllm_mha", "fa3", "sglang_flashinfer_trtllm_moe", "sglang_mxfp4_flashinfer_trtllm_moe",
     "sglang_fused_moe_triton", "flashinfer", "triton", "sglang_flashinfer_cutlass_moe",
 )  # fmt: skip
+TRITONS = "%triton"  # those that it runs instead for some models: `evaluator.inputs.triton_kernels`
 _FORMATS = {
     "moe_perf": "moe_dtype",
     "context_attention_perf": "attn_dtype, kv_cache_dtype",
@@ -73,11 +74,12 @@ _FORMATS = {
 ENGINE_TABLES = ("gemm_perf", "moe_perf", "context_attention_perf", "generation_attention_perf")
 
 
-def engine_tables(folder: Path, engine: str) -> tuple[str, tuple[KernelTable, ...]]:
-    """Newest version only."""
+def engine_tables(folder: Path, engine: str, kernels: str | None = None) -> tuple[str, tuple[KernelTable, ...]]:
+    """Newest version only; of `kernels` alone, where given."""
     found = list(_files(folder, engine, ENGINE_TABLES))
     version = max((one for _, one, _ in found), key=_parts)
-    return version, tuple(read_table(file) for _, one, file in found if one == version)
+    named = [file for name, one, file in found if one == version and (kernels is None or name in _FORMATS)]
+    return version, tuple(read_table(file, kernels) for file in named)
 
 
 def newest_tables(folder: Path, engines: Iterable[str], left_out: Iterable[str] = ()) -> tuple[KernelTable, ...]:
@@ -101,12 +103,14 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def read_table(file: Path) -> KernelTable:
+def read_table(file: Path, kernels: str | None = None) -> KernelTable:
     """In the columns of its kind."""
     name, engine, _ = file.stem.split("--")
     kind, columns = TABLES[name]
     query = f"SELECT {columns}, latency * 1e-3 AS seconds FROM '{file}' WHERE latency > 0"  # noqa: S608
-    if engine == "sglang" and name in _FORMATS:
+    if kernels is not None:
+        query += f" AND kernel_source LIKE '{kernels}'"
+    elif engine == "sglang" and name in _FORMATS:
         place = f"nullif(list_position({list(CHOSEN_FIRST)}, kernel_source), 0)"
         query += f" QUALIFY coalesce({place} = min({place}) OVER (PARTITION BY {_FORMATS[name]}), true)"
     with duckdb.connect() as connection:

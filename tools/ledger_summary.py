@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from evaluator.identity import device_record, usual_device
-from evaluator.inputs import WantedFamily, list_engines, list_shipped, load_device, with_kernels_of
+from evaluator.inputs import WantedFamily, list_engines, list_shipped, load_device, with_any_kernels_of
 from evaluator.ledger import (
     PHASES,
     Asked,
@@ -228,7 +228,8 @@ def shipped_devices() -> list[ShippedDevice]:
         profiles = {family: load_device(name, family=family) for family in ("auto", "theoretical")}
         keys = {profile.family: device_record(usual_device(profile)).key[:KEY_LENGTH] for profile in profiles.values()}
         usual = usual_device(profiles["auto"])
-        by_engine = {device_record(with_kernels_of(usual, one)).key[:KEY_LENGTH] for one in list_engines()}
+        kernels = {found for one in list_engines() for found in with_any_kernels_of(usual, one)}
+        by_engine = {device_record(profile).key[:KEY_LENGTH] for profile in kernels}
         calibration = profiles["auto"].calibration
         found.append(
             ShippedDevice(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from evaluator.calibration.forms.base import Array, figures_of
     from evaluator.calibration.kernels import LEAST_ROWS, KernelSet, kernel_sets
+    from evaluator.calibration.lookup import IN_BLOCKS
     from evaluator.calibration.measure import measure_kernels, measured_profile
     from evaluator.calibration.mixer_kernels import MIXER_KERNELS
     from evaluator.calibration.tables import KernelTable, read_tables, write_tables

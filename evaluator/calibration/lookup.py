@@ -9,6 +9,11 @@ from evaluator.inputs.devices.calibration_record import Calibration
 from store.errors import InputError
 from store.light_dataclass import dataclass
 
+# Of a decode of latent attention whose blocks of 16 query heads each read a token's vector, as a key and as a value:
+# `_decode_grouped_att_m_fwd` in SGLang's triton_ops/decode_attention.py.
+IN_BLOCKS = ".in_blocks"
+BLOCK_HEADS = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFormat:

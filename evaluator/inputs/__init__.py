@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         PARTLY_MEASURED,
         kernels_of,
         shipped_calibration,
+        with_any_kernels_of,
         with_kernels_of,
     )
     from evaluator.inputs.drafts.speculation import (

@@ -88,6 +88,9 @@ class Deployment:
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     decode_seats: int | None = None  # a launch flag of instances that decode alone: requests of a replica at once
     other_kernels: bool = False  # a launch with kernels that no shipped table has
+    attention: str | None = None  # a launch flag: whose kernels attend
+    host_ms: float = 0.0  # of a launch whose steps wait for the scheduler
+    expert_efficiency: float | None = None  # share of the device's rates, by a launch's own kernels
     saturated: bool = False  # users are as many as the memory is estimated to hold
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
@@ -174,6 +177,9 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
         other_kernels=flags.other_kernels,
+        attention=flags.attention,
+        host_ms=flags.host_ms,
+        expert_efficiency=flags.expert_efficiency,
         decode_seats=flags.decode_seats if apart else None,
         saturated=said.saturated,
         batched=said.static_batch,

@@ -41,6 +41,9 @@ class Flags:
     other_kernels: bool = False  # than those of the shipped tables
     wait_steps: int = 0  # decode steps that a prompt waits for others to join it
     decode_seats: int | None = None  # requests that a replica of a decode instance takes, where sides are apart
+    attention: str | None = None  # whose kernels attend
+    host_ms: float = 0.0  # of a step that waits for the scheduler, where the engine's usual steps do not
+    expert_efficiency: float | None = None  # share of the device's rates that experts reach
 
 
 _SETTINGS = ("shortest", "poll_steps", "wait_steps", "narrow_keys", "other_kernels")
@@ -70,8 +73,11 @@ def flags_of(served: Served) -> Flags:
 
 
 def _generated(served: Served) -> Flags:
-    """A generator's, where the point is one of its benchmarks."""
-    generated = _recipes()["generated"]
+    """A page's, or a generator's where the point is one of its benchmarks."""
+    generated, pages = _recipes()["generated"], _recipes()["pages"]
+    if re.match(pages["point_ids"], served.point_id):
+        said = {name: _said(rules, served) for name, rules in pages.items() if name != "point_ids"}
+        return Flags(**{name: value for name, value in said.items() if value is not None})
     if re.match(generated["point_ids"], served.point_id) is None:
         return Flags()
     budget, shortest = (_first(generated[name], served) for name in ("token_budget", "shortest"))
@@ -96,6 +102,10 @@ def _setting(name: str, served: Served) -> float | None:
 
 def _first(rules: Sequence[Mapping[str, Any]], served: Served) -> float | None:
     return next((_value(rule, served) for rule in rules if _applies(rule, served)), None)
+
+
+def _said(rules: Sequence[Mapping[str, Any]], served: Served) -> Any:  # noqa: ANN401  a word or a number
+    return next((rule["value"] for rule in rules if _applies(rule, served)), None)
 
 
 def _applies(rule: Mapping[str, Any], served: Served) -> bool:

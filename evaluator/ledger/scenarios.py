@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from evaluator.inputs.devices.shipped_calibrations import with_kernels_of
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.shipped_calibrations import with_experts_at, with_kernels_of
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, label_of_engine
 from evaluator.inputs.launch import Client, Launch, Plan
 from evaluator.inputs.workloads.workload import Workload
@@ -68,6 +69,8 @@ def _scenario(  # noqa: PLR0917  one of each
 ) -> Scenario:
     name = deployment.engine or UNSTATED
     profile = None if serving_model is not None else engine or engine_profile(name, unseen=deployment.pair)
+    if profile is not None and knowledge == "known" and deployment.host_ms:
+        profile = replace(profile, step_ms=profile.step_ms + deployment.host_ms, ahead_steps=0)
     shipped = profile is not None and engine is None and profile == engine_profile(name)
     prompt, output = lengths_of(deployment, knowledge)
     budget = deployment.token_budget or (profile.token_budget if profile is not None else None)
@@ -75,7 +78,7 @@ def _scenario(  # noqa: PLR0917  one of each
     label = serving_model or (name if shipped or profile is None else label_of_engine(profile))
     scenario = Scenario(
         model=deployment.model,
-        device=with_kernels_of(deployment.device, name if serving_model is None else serving_model),
+        device=_with_kernels(deployment, knowledge, name if serving_model is None else serving_model),
         precision=deployment.precision,
         plan=plan,
         workload=workload if budget is None else replace(workload, max_batched_tokens=budget),
@@ -93,6 +96,14 @@ def _scenario(  # noqa: PLR0917  one of each
         return replace(scenario, launch=Launch(seats=seats))
     launch = Launch(wait_steps=deployment.wait_steps, seats=seats)
     return replace(scenario, client=_client(deployment, profile), launch=launch)
+
+
+def _with_kernels(deployment: Deployment, knowledge: Knowledge, serving_model: str) -> DeviceProfile:
+    attention, share = deployment.attention, deployment.expert_efficiency
+    if knowledge == "asked":
+        attention = share = None
+    device = with_kernels_of(deployment.device, serving_model, (deployment.model, deployment.precision), attention)
+    return device if share is None else with_experts_at(device, share)
 
 
 def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:

@@ -264,6 +264,9 @@ class CalibratedCost:
         family = "mla_decode" if latent else f"decode_attention.{sharing}"
         name = lookup.attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
         shared = extents.query_heads if sharing == "wide" and not latent else extents.kv_heads
+        blocks = latent and name.endswith(lookup.IN_BLOCKS)
+        if blocks:
+            shared = -(-extents.query_heads // lookup.BLOCK_HEADS)
         inputs: dict[str, FloatArray | float] = {
             "sequences": np.maximum(sums.sequences, 1e-9),
             "keys": sums.keys,
@@ -271,7 +274,7 @@ class CalibratedCost:
             "kv_heads": float(shared),
             "key_dim": float(extents.head_dim),
             "value_dim": float(extents.value_head_dim),
-            "stored_dim": float(extents.head_dim + (0 if latent else extents.value_head_dim)),
+            "stored_dim": float(extents.head_dim + (0 if latent and not blocks else extents.value_head_dim)),
             "kv_bytes": extents.kv_bits / 8,
             "peak_flops_per_s": self.figures.peak("bf16"),
         }

@@ -89,10 +89,21 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
             part = replace(whole, models=group, precisions=(precision,))
             for model in group:
                 workloads_of(part, model.spec)  # refuses models that can see no images
-            parts.append(staged_by_itself(part))
+            parts += map(staged_by_itself, _with_kernels(part))
     check_possible(options, parts)
     said = said_of_drafts(drafts)
     return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *warnings_of(parts)))
+
+
+def _with_kernels(part: SweepRequest) -> list[SweepRequest]:
+    """With devices whose kernels are those that the engine runs for each model."""
+    found: dict[tuple[inputs.DeviceProfile, ...], list[NamedModel]] = {}
+    (precision,) = part.precisions
+    for model in part.models:
+        served = (model.spec, precision)
+        devices = tuple(inputs.with_kernels_of(one, part.serving_model, served) for one in part.devices)
+        found.setdefault(devices, []).append(model)
+    return [replace(part, devices=devices, models=tuple(models)) for devices, models in found.items()]
 
 
 def _drafting(options: SweepOptions, drafts: inputs.Speculation) -> SweepOptions:
@@ -114,7 +125,7 @@ def _product(
 ) -> SweepRequest:
     return SweepRequest(
         models=(),
-        devices=tuple(inputs.with_kernels_of(device, serving.label) for device in devices),
+        devices=tuple(devices),
         workloads=_workloads(options, serving, store_url),
         precisions=(),
         num_devices=_devices(options),

@@ -12,6 +12,8 @@ import pytest
 from measured_points import closed_loop
 from shared_data import shared_data
 
+from evaluator.inputs.devices.calibration_record import calibration_from_json
+from evaluator.inputs.engines.engine_profiles import engine_profile
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Client, Plan
 from evaluator.ledger.deployments import TWICE, deployment_of, repaired
@@ -19,6 +21,7 @@ from evaluator.ledger.matching import Unmatched, measured_model, measured_precis
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.building import Circumstances, circumstances_of, kept
 from evaluator.ledger.recipes import Flags, Served, flags_of, has_recipe
+from evaluator.ledger.scenarios import scenario_of
 from store.records import MeasurementRecord, SideRecord
 
 RECIPE = "2026_04_06_deepseek_r1_b200_sxm_trtllm_fp8_agg_1024x1024_c64_tp8_ep8_945"
@@ -423,6 +426,43 @@ OWN = "meta_llama_llama_3_1_8b_instruct_" * 2 + "h100_sxm_trtllm_agg_1024x128_c8
 def test_a_generated_launch_states_its_token_budget_and_equal_lengths(changes, flags):
     point = served(**{"point_id": OWN, "model": "meta-llama/Llama-3.1-8B-Instruct", "engine": "trtllm"} | changes)
     assert flags_of(point) == flags
+
+
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [
+        ("zai-org/GLM-4.7-Flash", Flags(attention="triton")),
+        ("Qwen/Qwen3-Coder-Next", Flags(host_ms=0.68)),  # (0.74 + 0.61) / 2
+        ("deepseek-ai/DeepSeek-R1-0528", Flags()),  # its page states the model and its devices alone
+    ],
+)
+def test_a_page_states_its_command(model, flags):
+    point = served(point_id=f"sglcook-{model.partition('/')[2]}-b200_sxm-1-1-1-610-422-1", model=model, engine="sglang")
+    assert flags_of(point) == flags
+
+
+def test_a_blog_says_what_its_experts_reach():
+    said = Circumstances(point_id="vllmblog-b60-gpt-oss-20b-1024-75")
+    point = record(model="openai/gpt-oss-20b", device="b60", engine_version="0.10.2-xpu", precision="mxfp4", said=said)
+    found = deployment_of(point)
+    assert (found.token_budget, found.expert_efficiency) == (8192, 0.8)  # "over 80% efficiency of hardware capacity"
+    asked, known = (
+        calibration_from_json(scenario_of(found, knowledge).device.calibration).kernels
+        for knowledge in ("asked", "known")
+    )
+    changed = {name for name in asked if asked[name] != known[name]}
+    assert changed == {name for name in asked if name.startswith("moe.")}
+    assert {known[name]["memory_efficiency"] for name in changed} == {0.8}
+    assert {known[name]["compute_efficiency"] for name in changed} == {0.8}
+
+
+def test_what_a_page_states_is_known_and_not_asked():
+    said = Circumstances(point_id="sglcook-Qwen3-Coder-Next-b200_sxm-2-1-1-610-422-1")
+    point = record(model="Qwen/Qwen3-Coder-Next", device="b200_sxm", engine="sglang", engine_version=None, said=said)
+    asked, known = (scenario_of(deployment_of(point), knowledge) for knowledge in ("asked", "known"))
+    usual = engine_profile("sglang")
+    assert asked.engine is None
+    assert known.engine == replace(usual, step_ms=usual.step_ms + 0.68, ahead_steps=0)
 
 
 def test_replicas_behind_one_address_share_the_users():

@@ -10,6 +10,9 @@ from importlib import resources
 from evaluator.inputs.devices import calibration_record
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import begun_by
+from evaluator.inputs.formats import Precision
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.triton_kernels import CHOSEN, TRITON, triton_kernels
 
 FITTED_TO_SERVING = "fitted to serving points"
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
@@ -80,15 +83,44 @@ def shipped_calibration_text(device: str) -> str | None:
 MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
 
 
-def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile:
-    """Kernels as the engine runs them on this device, where measured.
+def with_kernels_of(
+    profile: DeviceProfile,
+    serving_model: str,
+    served: tuple[ModelSpec, Precision] | None = None,
+    attention: str | None = None,
+) -> DeviceProfile:
+    """Kernels as the engine runs them on this device, where measured; for a model, those that it chooses for it.
 
     A profile's own calibration stays. A serving model of the user's is the engine that its name begins with."""
     engine = begun_by(serving_model)
     if engine is None or engine.kernels is None or not _as_shipped(profile):
         return profile
-    found = _under_engine(profile.name, engine.kernels)
+    instead = () if served is None else triton_kernels(engine.kernels, *served, attention)
+    found = _under_engine(profile.name, engine.kernels, instead)
     return profile if found is None else replace(profile, calibration=found)
+
+
+def with_any_kernels_of(profile: DeviceProfile, serving_model: str) -> tuple[DeviceProfile, ...]:
+    """As the engine runs them for most models, and for those that it chooses others for."""
+    usual = with_kernels_of(profile, serving_model)
+    engine = begun_by(serving_model)
+    if usual == profile or engine is None or engine.kernels is None:
+        return (usual,)
+    others = (_under_engine(profile.name, engine.kernels, instead) for instead in CHOSEN)
+    return (usual, *(replace(profile, calibration=one) for one in others if one is not None))
+
+
+def with_experts_at(profile: DeviceProfile, share: float) -> DeviceProfile:
+    """Experts' kernels that reach this share of the device's rates."""
+    if profile.calibration is None:
+        return profile
+    calibration = calibration_record.calibration_from_json(profile.calibration)
+    reached = {"compute_efficiency": share, "memory_efficiency": share, "cache_gain": 1.0}
+    kernels = {
+        name: {**values, **reached} if name.startswith("moe.") else values
+        for name, values in calibration.kernels.items()
+    }
+    return replace(profile, calibration=calibration_record.calibration_to_json(replace(calibration, kernels=kernels)))
 
 
 def stands_in(profile: DeviceProfile, engine: str) -> str | None:
@@ -107,12 +139,15 @@ def _as_shipped(profile: DeviceProfile) -> bool:
 
 
 @functools.cache
-def _under_engine(device: str, engine: str) -> str | None:
+def _under_engine(device: str, engine: str, instead: tuple[str, ...] = ()) -> str | None:
+    """`instead`: beginnings of names whose kernels are Triton's, where those were measured."""
     shipped, donor = shipped_calibration(device), _whose(device)
-    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.json")
-    if shipped is None or not file.is_file():
+    theirs = _measured_under(engine, donor)
+    if shipped is None or theirs is None:
         return None
-    theirs = calibration_record.calibration_from_json(file.read_text(encoding="utf-8"))
+    others = _measured_under(f"{engine}_{TRITON}", donor)
+    if instead and others is not None:
+        shipped, theirs = _without(shipped, instead), _joined(_without(theirs, instead), others, instead)
     under = replace(
         shipped,
         kernels={**shipped.kernels, **theirs.kernels},
@@ -124,3 +159,22 @@ def _under_engine(device: str, engine: str) -> str | None:
         apart=theirs.apart,
     )
     return calibration_record.calibration_to_json(under)
+
+
+def _measured_under(folder: str, donor: str | None) -> calibration_record.Calibration | None:
+    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{folder}/{donor}.json")
+    return calibration_record.calibration_from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def _without(calibration: calibration_record.Calibration, names: tuple[str, ...]) -> calibration_record.Calibration:
+    kept = {name: values for name, values in calibration.kernels.items() if not name.startswith(names)}
+    errors = {name: error for name, error in calibration.accuracy.items() if name in kept}
+    return replace(calibration, kernels=kept, accuracy=errors)
+
+
+def _joined(
+    theirs: calibration_record.Calibration, others: calibration_record.Calibration, names: tuple[str, ...]
+) -> calibration_record.Calibration:
+    taken = {name: values for name, values in others.kernels.items() if name.startswith(names)}
+    errors = {name: others.accuracy[name] for name in taken if name in others.accuracy}
+    return replace(theirs, kernels={**theirs.kernels, **taken}, accuracy={**theirs.accuracy, **errors})
