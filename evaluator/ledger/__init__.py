@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         predicted,
         sides_of,
         sizes_of,
+        steady_share,
         values_of,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +21,7 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.engine.closed_run import whole_run_tokens_per_s
 from evaluator.serving.interface import Run
+from store.errors import SweepdbError
 
 MS = 1000.0
 LookUp = Callable[[CaptureRequest], OperatorSet]
@@ -138,6 +139,21 @@ def _of_whole_run(deployment: Deployment, output: float, asked: Asked, captured:
     users = int(run.requests[0])
     tokens = whole_run_tokens_per_s(run, engine, users) * deployment.users / users
     return {"output_tokens_per_s": tokens, "requests_per_s": tokens / output}
+
+
+def steady_share(deployment: Deployment) -> float | None:
+    """Tokens/s of a server that stays full over those of this run, whose last users wait for nobody.
+
+    None where either is not predicted."""
+    prompt, output = lengths_of(deployment, "asked")
+    usual = replace(deployment, input_length=prompt, output_length=output, client=None, prompts_per_user=None)
+    points = [(one, asked_of(one, "known")) for one in (usual, deployment)]
+    try:
+        probes = evaluated(asked for _, asked in points)
+    except (SweepdbError, ValueError, ArithmeticError):
+        return None
+    full, run = (predicted(one, "known", asked, probes).get("output_tokens_per_s") for one, asked in points)
+    return full / run if full and run else None
 
 
 def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> int:
