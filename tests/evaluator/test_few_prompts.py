@@ -140,7 +140,9 @@ def test_a_rate_beside_times_or_of_unknown_rounds_teaches_as_measured():
     assert unknown.measured == rate
     assert beside.measured == rate | {"e2e_ms": 9000.0}
     # First prompts that waited for one another are in the time of a short run's answers, and not in what is taught of its rate.
-    assert set(point_or_reason(of_requests(64, metrics=rate | {"e2e_ms_mean": 9000.0})).measured) == {"output_tokens_per_s"}
+    assert set(point_or_reason(of_requests(64, metrics=rate | {"e2e_ms_mean": 9000.0})).measured) == {
+        "output_tokens_per_s"
+    }
 
 
 @pytest.mark.parametrize(("ratio", "shortest"), [(0.0, 0.01), (0.5, 0.5), (1.0, 1.0), (None, None)])
