@@ -122,23 +122,30 @@ def predicted(
     client = asked.scenario.client
     if client is None or deployment.mode != "aggregated" or not (deployment.prompts_per_user or deployment.batched):
         return found
-    return {**found, **_of_whole_run(deployment, mean_output_of(deployment, knowledge), asked, captured)}
+    operators = operators_of(asked.scenario, captured)
+    tokens = whole_run_rate(asked.scenario, asked.batch_size, operators, deployment.users)
+    if tokens is None:
+        return found
+    mean = mean_output_of(deployment, knowledge)
+    return {**found, "output_tokens_per_s": tokens, "requests_per_s": tokens / mean}
 
 
-def _of_whole_run(deployment: Deployment, output: float, asked: Asked, captured: LookUp | None) -> Values:
-    scenario, engine = asked.scenario, serving_engine(asked.scenario)
+def whole_run_rate(
+    scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet], users: int
+) -> float | None:
+    """Output tokens/s of all these users from the first prompt to the last answer; None under formulas."""
+    engine = serving_engine(scenario)
     if engine is None:
-        return {}
+        return None
     run = Run(
         scenario=scenario,
-        operators=operators_of(scenario, captured),
+        operators=operators,
         source=batch_source(scenario),
         cost=cost_of(scenario),
-        batch_sizes=np.asarray([asked.batch_size], dtype=np.int64),
+        batch_sizes=np.asarray([batch_size], dtype=np.int64),
     )
-    users = int(run.requests[0])
-    tokens = whole_run_tokens_per_s(run, engine, users) * deployment.users / users
-    return {"output_tokens_per_s": tokens, "requests_per_s": tokens / output}
+    of_replica = int(run.requests[0])
+    return whole_run_tokens_per_s(run, engine, of_replica) * users / of_replica
 
 
 def steady_share(deployment: Deployment) -> float | None:
