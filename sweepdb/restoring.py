@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from evaluator.features import LANGUAGE_PART
 from evaluator.graph import OperatorSet, operators_from_json
-from evaluator.inputs import Launch, Plan, Routing
+from evaluator.inputs import Client, Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
@@ -27,8 +27,10 @@ _SIZES = tuple(item.name for item in fields(Plan))
 _OF_ONE = f"FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 _SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, sj.phase, sj.convention, sj.serving_model, sj.serving_cost_ms,"
-    f" sj.compile, sj.routing, sc.assumptions {_OF_ONE}"
+    " sj.compile, sj.routing, sj.unusual_service, sj.shortest_length, sj.prompts_per_user, sj.poll_steps, sj.seats,"
+    f" sj.wait_steps, sc.assumptions {_OF_ONE}"
 )
+_CLIENT = frozenset({"shortest_length", "prompts_per_user", "poll_steps"})
 _PLAN = f"SELECT {', '.join(f'p.{name}' for name in _SIZES)} {_OF_ONE}"
 
 
@@ -46,7 +48,25 @@ class _Specs(NamedTuple):
     serving_cost_ms: float
     compile: bool
     routing: Routing | None
+    unusual_service: str | None
+    shortest_length: float | None
+    prompts_per_user: int | None
+    poll_steps: int | None
+    seats: int | None
+    wait_steps: int | None
     assumptions: str | None
+
+    @property
+    def client(self) -> Client | None:
+        """None: the engine's usual one, as of rows that name none."""
+        if _CLIENT.isdisjoint((self.unusual_service or "").split(",")):
+            return None
+        usual = Client()
+        return Client(
+            shortest=usual.shortest if self.shortest_length is None else self.shortest_length,
+            prompts_per_user=self.prompts_per_user or usual.prompts_per_user,
+            poll_steps=self.poll_steps or usual.poll_steps,
+        )
 
 
 def stored_scenario(location: StoreLocation, reference: str) -> PlannedScenario:
@@ -85,7 +105,10 @@ def planned_of(record: ScenarioRecord) -> PlannedScenario:
         model_name=subject.model.name, model=subject.model.spec, device=record.device.spec,
         precision=subject.precision.spec, workload=subject.workload.spec, phase=subject.phase,
         convention=subject.convention, serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms,
-        compile=subject.compile, routing=subject.routing, assumptions=record.assumptions,
+        compile=subject.compile, routing=subject.routing, unusual_service=subject.unusual_service,
+        shortest_length=subject.shortest_length, prompts_per_user=subject.prompts_per_user,
+        poll_steps=subject.poll_steps, seats=subject.seats, wait_steps=subject.wait_steps,
+        assumptions=record.assumptions,
     )  # fmt: skip
     return _planned(specs, asdict(subject.plan))
 
@@ -101,7 +124,8 @@ def _planned(specs: _Specs, sizes: dict[str, Any]) -> PlannedScenario:
         convention=specs.convention,
         serving_model=specs.serving_model,
         serving_cost_ms=specs.serving_cost_ms,
-        launch=Launch(compile=specs.compile),
+        launch=Launch(seats=specs.seats, wait_steps=specs.wait_steps or 0, compile=specs.compile),
+        client=specs.client,
         routing=specs.routing or "balanced",
     )
     return PlannedScenario(model_name=specs.model_name, scenario=scenario)

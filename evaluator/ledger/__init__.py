@@ -41,7 +41,9 @@ if TYPE_CHECKING:
         predicted,
         sides_of,
         sizes_of,
+        steady_share,
         values_of,
+        whole_run_rate,
     )
     from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
     from evaluator.ledger.readers.building import SERVER_FAILED, FileRead, Problem, ReadResult, circumstances_of

@@ -20,7 +20,7 @@ from evaluator.inputs.plan_search import illegality
 from evaluator.ledger.limits import impossible, saturated_users
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.readers.building import Circumstances, circumstances_of
-from evaluator.ledger.recipes import Served, flags_of, has_recipe, replicates_attention
+from evaluator.ledger.recipes import Served, client_of, flags_of, has_recipe, replicates_attention
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
@@ -172,7 +172,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         input_length=round(input_length),
         output_length=max(1, round(output_length)),
         users=round(users),
-        client=flags.client if said.shortest_length is None else Client(shortest=said.shortest_length),
+        client=flags.client if said.shortest_length is None else client_of(said.shortest_length, served),
         prompts_per_user=prompts_per_user(record),
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,

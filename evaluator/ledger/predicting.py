@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +21,7 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.engine.closed_run import whole_run_tokens_per_s
 from evaluator.serving.interface import Run
+from store.errors import SweepdbError
 
 MS = 1000.0
 LookUp = Callable[[CaptureRequest], OperatorSet]
@@ -121,23 +122,45 @@ def predicted(
     client = asked.scenario.client
     if client is None or deployment.mode != "aggregated" or not (deployment.prompts_per_user or deployment.batched):
         return found
-    return {**found, **_of_whole_run(deployment, mean_output_of(deployment, knowledge), asked, captured)}
+    operators = operators_of(asked.scenario, captured)
+    tokens = whole_run_rate(asked.scenario, asked.batch_size, operators, deployment.users)
+    if tokens is None:
+        return found
+    mean = mean_output_of(deployment, knowledge)
+    return {**found, "output_tokens_per_s": tokens, "requests_per_s": tokens / mean}
 
 
-def _of_whole_run(deployment: Deployment, output: float, asked: Asked, captured: LookUp | None) -> Values:
-    scenario, engine = asked.scenario, serving_engine(asked.scenario)
+def whole_run_rate(
+    scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet], users: int
+) -> float | None:
+    """Output tokens/s of all these users from the first prompt to the last answer; None under formulas."""
+    engine = serving_engine(scenario)
     if engine is None:
-        return {}
+        return None
     run = Run(
         scenario=scenario,
-        operators=operators_of(scenario, captured),
+        operators=operators,
         source=batch_source(scenario),
         cost=cost_of(scenario),
-        batch_sizes=np.asarray([asked.batch_size], dtype=np.int64),
+        batch_sizes=np.asarray([batch_size], dtype=np.int64),
     )
-    users = int(run.requests[0])
-    tokens = whole_run_tokens_per_s(run, engine, users) * deployment.users / users
-    return {"output_tokens_per_s": tokens, "requests_per_s": tokens / output}
+    of_replica = int(run.requests[0])
+    return whole_run_tokens_per_s(run, engine, of_replica) * users / of_replica
+
+
+def steady_share(deployment: Deployment) -> float | None:
+    """Tokens/s of a server that stays full over those of this run, whose last users wait for nobody.
+
+    None where either is not predicted."""
+    prompt, output = lengths_of(deployment, "asked")
+    usual = replace(deployment, input_length=prompt, output_length=output, client=None, prompts_per_user=None)
+    points = [(one, asked_of(one, "known")) for one in (usual, deployment)]
+    try:
+        probes = evaluated(asked for _, asked in points)
+    except (SweepdbError, ValueError, ArithmeticError):
+        return None
+    full, run = (predicted(one, "known", asked, probes).get("output_tokens_per_s") for one, asked in points)
+    return full / run if full and run else None
 
 
 def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> int:

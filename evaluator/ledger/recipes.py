@@ -72,19 +72,22 @@ def flags_of(served: Served) -> Flags:
     )
 
 
+def client_of(shortest: float, served: Served) -> Client | None:
+    """Lengths all alike say nothing of the server: None, its users drift as its engine's do, unless known in step."""
+    found = shortest if shortest < 1.0 else _first(_recipes()["in_step"], served)
+    return None if found is None else Client(shortest=found)
+
+
 def _generated(served: Served) -> Flags:
-    """A page's, or a generator's where the point is one of its benchmarks."""
+    """A page's, or a generator's where the point is one of its benchmarks, whose clients ask for equal lengths."""
     generated, pages = _recipes()["generated"], _recipes()["pages"]
     if re.match(pages["point_ids"], served.point_id):
         said = {name: _said(rules, served) for name, rules in pages.items() if name != "point_ids"}
         return Flags(**{name: value for name, value in said.items() if value is not None})
     if re.match(generated["point_ids"], served.point_id) is None:
         return Flags()
-    budget, shortest = (_first(generated[name], served) for name in ("token_budget", "shortest"))
-    return Flags(
-        client=None if shortest is None else Client(shortest=shortest),
-        token_budget=None if budget is None else int(budget),
-    )
+    budget = _first(generated["token_budget"], served)
+    return Flags(client=client_of(1.0, served), token_budget=None if budget is None else int(budget))
 
 
 @functools.cache

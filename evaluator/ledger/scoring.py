@@ -14,7 +14,8 @@ import numpy as np
 
 from evaluator.canonical import content_key
 from evaluator.inputs.launch import Plan
-from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.deployments import Deployment, measured_device
+from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.readers.building import circumstances_of
 from evaluator.ledger.readers.documents import failure_of
 from evaluator.ledger.scenarios import Knowledge
@@ -30,6 +31,8 @@ SPECULATIVE_MODEL = "deepseek-ai/DeepSeek-R1"
 NO_SPECULATION = {"", "none", "not recorded (assumed none)"}
 LARGEST_TTFT_SHARE = 0.5
 TWIN_RATIO = 1.25
+TELLING_DIGITS = 8  # of all values of a point together: those of fewer may agree by chance
+OF_TWO_DEVICES = "the same values under two devices: not known which was measured"
 SAME_VALUE = 5e-4  # relative: tables round, and two runs are further apart in one metric or another
 Seen = dict[tuple[object, ...], list[tuple[float, ...]]]  # values of earlier records by their settings
 BATCH_REGIONS = ((8, "batch 1-8"), (32, "batch 9-32"), (128, "batch 33-128"))
@@ -154,8 +157,10 @@ def usable(records: Iterable[MeasurementRecord], *, most_ttft: float = LARGEST_T
     kept: list[MeasurementRecord] = []
     counts: Counter[str] = Counter()
     seen: Seen = defaultdict(list)
-    for record in by_setting(records):
-        rule = _rule_against(record, seen, most_ttft)
+    ordered = by_setting(records)
+    elsewhere = _of_two_devices(ordered)
+    for record in ordered:
+        rule = OF_TWO_DEVICES if record.key in elsewhere else _rule_against(record, seen, most_ttft)
         if rule is None:
             kept.append(record)
         else:
@@ -163,6 +168,24 @@ def usable(records: Iterable[MeasurementRecord], *, most_ttft: float = LARGEST_T
     noisy, twins = _twins(kept)
     excluded = tuple(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(counts.items()))
     return Usable(records=tuple(kept), excluded=excluded, noisy_twins=noisy, twins=twins)
+
+
+def _of_two_devices(records: Iterable[MeasurementRecord]) -> set[str]:
+    """Keys of points of one model, load and values, under names of two devices."""
+    found: dict[tuple[object, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for one in records:
+        values = [(name, f"{value:.9g}") for name, value in sorted(one.metrics.items())]
+        if sum(len(text.replace(".", "").strip("0")) for _, text in values) >= TELLING_DIGITS:
+            load = (one.input_length, one.output_length, one.concurrency, one.request_rate)
+            found[one.model, one.engine, one.mode, load, *values][_device(one.device)].append(one.key)
+    return {key for devices in found.values() if len(devices) > 1 for keys in devices.values() for key in keys}
+
+
+def _device(name: str | None) -> str:
+    try:
+        return measured_device(name).name
+    except Unmatched:
+        return str(name)
 
 
 def _rule_against(record: MeasurementRecord, seen: Seen, most_ttft: float) -> str | None:

@@ -81,7 +81,7 @@ def benchmark_script(commands: list[ServerCommand], users: int) -> str:
         bins=bins,
         tokenizer=_or_else("TOKENIZER", instance.model_name),
         users=str(asked.users),
-        each=str(_PROMPTS_A_USER),
+        each=str(instance.values["prompts_per_user"] or _PROMPTS_A_USER),
         vllm=_vllm(instance, asked),
         guidellm=_guidellm(instance, asked),
         aiperf=_aiperf(instance, asked),

@@ -1,7 +1,7 @@
 """A launched deployment as its client sees it, at mean lengths.
 
-Aggregated rows are stored for nominal lengths; pairs join a row of each pool in closed form (evaluator.serving.pairs,
-queries/waits.sql). expected.json keeps them."""
+Aggregated rows are stored for nominal lengths and a server that stays full. Pairs join a row of each pool in closed
+form (evaluator.serving.pairs, queries/waits.sql). expected.json keeps them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from evaluator import serving
+from evaluator.ledger import whole_run_rate
 from queries.probes import find_probe
-from store.errors import InputError
+from store.errors import InputError, StoreError
 from store.location import StoreLocation
 from sweepdb.launching.server_command import Role, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
+from sweepdb.restoring import scenario_with_operators
 
 EXPECTED = "expected.json"
 MEASURED_AS = "measured_as"
@@ -121,15 +123,17 @@ def whole_deployment(commands: Sequence[ServerCommand], location: StoreLocation)
 
     None under formulas, or without a stored single prompt."""
     if len(commands) == 1:
-        return _of_instances(commands[0])
+        return _of_instances(commands[0], location)
     return _of_pair(commands[0], commands[1], location)
 
 
-def _of_instances(command: ServerCommand) -> WholeDeployment:
+def _of_instances(command: ServerCommand, location: StoreLocation) -> WholeDeployment:
     instance, share = command.instance, mean_share(command.instance)
-    answer, rate = share * instance.workload.output_length, command.instances * _number(instance, "requests_per_s")
+    answer, users = share * instance.workload.output_length, instance.concurrency * command.instances
+    run = _rate_of_run(instance, location, users)
+    rate = command.instances * _number(instance, "requests_per_s") if run is None else run / answer
     return WholeDeployment(
-        users=instance.concurrency * command.instances,
+        users=users,
         input_length=share * _number(instance, "input_length_mean"),
         output_length=answer,
         requests_per_s=rate,
@@ -138,6 +142,19 @@ def _of_instances(command: ServerCommand) -> WholeDeployment:
         tpot_exclusive_ms=_number(instance, "tpot_exclusive_ms"),
         e2e_ms=_number(instance, "e2e_ms"),
     )
+
+
+def _rate_of_run(instance: StoredInstance, location: StoreLocation, users: int) -> float | None:
+    """The benchmark's output tokens/s: it ends with its last answers, when fewer and fewer ask.
+
+    None of what it does not ask (lengths in bins), and of rows of an older version."""
+    if instance.workload.bins:
+        return None
+    try:
+        scenario, operators = scenario_with_operators(location, instance.probe.partition(":")[0])
+    except StoreError:
+        return None
+    return whole_run_rate(scenario, instance.batch_size, operators, users)
 
 
 def _of_pair(prefill: ServerCommand, decode: ServerCommand, location: StoreLocation) -> WholeDeployment | None:

@@ -118,7 +118,7 @@ def write_launch(
     draft_model: str | None = None,
     ladder: Sequence[int] = (),
 ) -> Written:
-    """A row, or a prefill and a decode row with instances (4P1D). Evaluates nothing.
+    """A row, or a prefill and a decode row with instances (4P1D). Stores nothing.
 
     A `ladder` gets a script of its own."""
     files, not_set = launch_files(

@@ -23,6 +23,7 @@ from evaluator.ledger import (
     measured_model,
     measured_precision,
     plan_of,
+    steady_share,
     teaches,
 )
 from evaluator.same_objects import SameObjects
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 
 Group = tuple[str, str, str, str, str, str]
-TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", "output_tokens_per_s")
+RATE = "output_tokens_per_s"
+TAUGHT = ("ttft_ms", "tpot_exclusive_ms", "e2e_ms", RATE)
+OF_ANSWERS = {"tpot_exclusive_ms", "e2e_ms", RATE}  # say how long answers take
 OF_BURSTS = f"users asked fewer than {FEWEST_PROMPTS} times each, so that their first prompts waited for one another"
 
 
@@ -123,9 +126,14 @@ def _located(record: MeasurementRecord, one: Deployment) -> OwnPoint | str:
 
 def _taught(record: MeasurementRecord, one: Deployment, taught: Mapping[str, float]) -> OwnPoint | str:
     if one.of_bursts:
-        taught = {name: value for name, value in taught.items() if name == "tpot_exclusive_ms"}
-        if not taught:
-            return OF_BURSTS
+        name = next((name for name in ("tpot_exclusive_ms", RATE) if name in taught), None)
+        taught = {} if name is None else {name: taught[name]}
+    if one.prompts_per_user is not None and taught.keys() & OF_ANSWERS == {RATE}:
+        # A run of 80 prompts by 16 users, of whom 13.9 ask on average: 16 / 13.9 of its rate.
+        share = steady_share(one)
+        taught = {**taught, RATE: share * taught[RATE]} if share else {} if one.of_bursts else taught
+    if one.of_bursts and not taught:
+        return OF_BURSTS
     return _point(record, one, taught, -(-one.users_of_replica // one.plan.pp))
 
 
@@ -182,7 +190,7 @@ def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, floa
     )
     return OwnPoint(
         key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version, of_bursts=one.of_bursts and one.prefill_plan is None,
+        version=record.engine_version, of_bursts=one.of_bursts and one.prefill_plan is None and RATE not in taught,
     )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -67,9 +66,7 @@ def refuse_unbelievable_load(load: LoadRecord) -> None:
 
 @lru_cache(maxsize=64)  # blocks of a scenario follow each other
 def _scenario_of(record: ScenarioRecord) -> Scenario:
-    scenario = planned_of(record).scenario
-    seats = record.subject.seats
-    return scenario if seats is None else replace(scenario, launch=replace(scenario.launch, seats=seats))
+    return planned_of(record).scenario
 
 
 def _broken(

@@ -850,10 +850,10 @@ def test_the_answer_of_plan_is_started_measured_and_compared_whole(tmp_path):
     (launch,) = re.findall(r"next: sweepdb (launch 2x \S+) --output started", told.out)
     assert sweepdb(f"{launch} --output {tmp_path}/started", url).code == 0
     expected = json.loads((tmp_path / "started" / "expected.json").read_text())
-    # What is launched is what was answered: all users, the rate and the tokens/s of both servers.
+    # What is launched is what was answered: all users of both servers, and rates that end with the last of ten answers each.
     assert expected["deployment"]["users"] == best["users"]
-    assert expected["deployment"]["requests_per_s"] == pytest.approx(best["system_requests_per_s"], rel=1e-3)
-    assert expected["deployment"]["output_tokens_per_s"] == pytest.approx(best["output_tokens_per_s"], rel=1e-3)
+    for rate, answered in (("requests_per_s", "system_requests_per_s"), ("output_tokens_per_s", "output_tokens_per_s")):
+        assert 0.97 < expected["deployment"][rate] / best[answered] < 1.0
     start = (tmp_path / "started" / "start.sh").read_text()
     assert start.count("server.sh") == 2
     for script in (tmp_path / "started").glob("*.sh"):

@@ -78,6 +78,27 @@ def test_prompts_of_each_user(completed, users, each):
     assert deployment_of(point).prompts_per_user == each
 
 
+def stating(shortest, **changes):
+    return closed_loop(**{**LONG, **changes}, extra=json.dumps(kept(Circumstances(shortest_length=shortest))))
+
+
+@pytest.mark.parametrize(("engine", "version"), [("sglang", "0.5.8"), ("vllm", "0.12"), ("vllm", "0.19")])
+def test_a_client_of_equal_lengths_says_nothing_of_drift(engine, version):
+    """SGLang's client prints a range of 1 where lengths are alike, vLLM's prints none: one load, one prediction. The server
+    decides how far users drift apart."""
+    served = {"engine": engine, "engine_version": version}
+    assert known(stating(1.0, **served)) == known(of_requests(None, **served))
+    assert known(stating(0.8, **served)) != known(stating(1.0, **served))
+
+
+def test_users_of_equal_lengths_stay_in_step_under_tensorrt_llm():
+    """64 prompts of 1,024 tokens, eight to a step of 8,192: who came together waits for eight prompts, who came alone for one.
+    So it was in the laboratory: 15 % off in the median with users in step, 19 with users apart."""
+    served = {"engine": "trtllm", "engine_version": "1.0", "input_length": 1024.0}
+    in_step, apart = (known(one)["ttft"] for one in (stating(1.0, **served), of_requests(None, **served)))
+    assert in_step > 1.5 * apart
+
+
 def test_a_run_of_bursts_teaches_its_steps_alone():
     """Its TTFT of 4 s would make every other prediction of TTFT seven times as long. Prefill instances have a queue whose first
     round is reckoned with, so that their TTFT teaches."""
@@ -90,6 +111,38 @@ def test_a_run_of_bursts_teaches_its_steps_alone():
              "decode": SideRecord(tp=1, instances=1)}  # fmt: skip
     of_sides = point_or_reason(of_requests(128, **apart))
     assert (set(of_sides.measured), of_sides.prompts.prompts_per_user) == ({"ttft_ms", "tpot_exclusive_ms"}, 2)
+
+
+@pytest.mark.parametrize(
+    ("users", "count", "shortest", "least", "most"),
+    [
+        # SGLang's cookbook prints that of 16 users 13.93 and 13.98 asked on average: 1.144 and 1.149 times its rate.
+        (16, 80, 0.01, 1.09, 1.19),
+        # One round ends with an answer of 1,000 tokens and its mean is 900: 1.11, less what steps win as users leave.
+        (64, 64, 0.8, 1.03, 1.11),
+        (64, 64, 1.0, 0.98, 1.05),  # all end together
+        (1, 10, 0.8, 0.99, 1.01),  # nobody is left alone
+    ],
+)
+def test_a_rate_alone_teaches_what_the_server_makes_while_it_is_full(users, count, shortest, least, most):
+    """Later answers would be slower by as much."""
+    point = stating(shortest, concurrency=float(users), run=RunRecord(completed_requests=count), input_length=500.0,
+                    output_length=500.0 if shortest == 0.01 else 900.0, metrics={"output_tokens_per_s": 1000.0})  # fmt: skip
+    taught = point_or_reason(point)
+    assert (set(taught.measured), taught.of_bursts) == ({"output_tokens_per_s"}, False)
+    assert least < taught.measured["output_tokens_per_s"] / 1000 < most
+
+
+def test_a_rate_beside_times_or_of_unknown_rounds_teaches_as_measured():
+    rate = {"output_tokens_per_s": 1000.0}
+    unknown = point_or_reason(of_requests(None, metrics=rate))
+    beside = point_or_reason(of_requests(640, metrics=rate | {"e2e_ms_mean": 9000.0}))
+    assert unknown.measured == rate
+    assert beside.measured == rate | {"e2e_ms": 9000.0}
+    # First prompts that waited for one another are in the time of a short run's answers, and not in what is taught of its rate.
+    assert set(point_or_reason(of_requests(64, metrics=rate | {"e2e_ms_mean": 9000.0})).measured) == {
+        "output_tokens_per_s"
+    }
 
 
 @pytest.mark.parametrize(("ratio", "shortest"), [(0.0, 0.01), (0.5, 0.5), (1.0, 1.0), (None, None)])

@@ -74,6 +74,18 @@ def test_other_settings_or_values_are_no_duplicates():
     assert counts(record("a"), record("b", ttft=100.5), record("c", concurrency=16.0), record("d", device="b200")) == {}
 
 
+def test_one_measurement_under_two_devices_is_of_neither():
+    """GPUStack's page of H100 repeats its page of A100: seven digits and five agree by no chance, 100 and 10 ms may."""
+    one = {"ttft": 142573.31, "tpot": 267.38, "output_length": 1000.0}
+    repeated = record("a", device="a100_sxm", **one), record("b", device="h100_sxm", **one)
+    rule = "the same values under two devices: not known which was measured"
+    assert counts(*repeated, record("c", ttft=100.5)) == {rule: 2}
+    # Two names of one device, another model, or other users: no such case.
+    assert rule not in counts(record("a", device="h100_sxm", **one), record("b", device="H100", **one))
+    assert rule not in counts(repeated[0], record("b", model="Qwen/Qwen3-8B", **one))
+    assert rule not in counts(repeated[0], record("b", concurrency=9.0, **one))
+
+
 def test_most_of_the_time_before_the_first_token():
     # 1001 of 1001 + 100 x 10 ms is more than half, 999 is not.
     rule = "time to first token above half of the end-to-end time"

@@ -104,7 +104,9 @@ def test_every_face_says_the_same_of_the_same_row(device, url, store, tmp_path):
     (sql,) = store.sql(f"SELECT * FROM feasible WHERE probe = '{probe}'").dicts()
     (typed_row,) = json.loads(command(f"query best --top 1 {typed}", url).out)
     assert command(f"launch {probe} --output {tmp_path}/out", url).code == 0
-    launched = json.loads((tmp_path / "out" / "expected.json").read_text())["deployment"]
+    launched = json.loads((tmp_path / "out" / "expected.json").read_text())
+    # Rates of a server that stays full are the row's; its benchmark's end with the last answers.
+    launched = launched["deployment"] | launched["roles"]["server"]["predicted"]
 
     async def over_rest():
         sessions = SessionPool(parse_url(url))
