@@ -68,6 +68,8 @@ def _format(line: Mapping[str, str]) -> Format:
 _LINES = csv.DictReader(Path(__file__).with_suffix(".csv").read_text(encoding="utf-8").splitlines())
 _FORMATS = {line["name"]: _format(line) for line in _LINES}
 BF16 = _FORMATS["BF16"]
+BLOCK_COLUMNS = {"FP8_BLOCK": 128}  # of weights that share a scale
+WIDE = Precision()
 LINEAR_NAMES = ("DISABLED", *_FORMATS)
 # What engines and checkpoints call them.
 _CALLED = {

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of, smaller_servers
 from evaluator.inputs.models import load_model
@@ -51,6 +52,32 @@ ALL = tuple(LAUNCHERS)
 )
 def test_each_rule_by_hand(model, plan, engines):
     assert launchable_by(model, plan) == engines
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "engines"),
+    [
+        # 1,536 columns of an expert: 8 slices of 192 are one and a half blocks of 128, 4 slices of 384 three; whole
+        # experts have 12. Users met it in vLLM (issue 17569) and SGLang (Qwen3 issue 1485).
+        ("Qwen/Qwen3-235B-A22B-FP8", Plan(tp=8, moe_tp=8), ("trtllm",)),
+        ("Qwen/Qwen3-235B-A22B-FP8", Plan(tp=8, ep=2, moe_tp=4), ("sglang", "trtllm")),
+        ("Qwen/Qwen3-235B-A22B-FP8", Plan(tp=8, ep=8), ("vllm", "sglang", "trtllm")),
+        ("Qwen/Qwen3-235B-A22B", Plan(tp=8, moe_tp=8), ("vllm", "sglang", "trtllm")),
+        # 768 / 4 = 192; 2,048 / 16 = 128. Dense: 25,600 / 8 = 3,200 are 25 blocks, 25,600 / 16 = 1,600 twelve and a half.
+        ("Qwen/Qwen3-30B-A3B-FP8", Plan(tp=4, moe_tp=4), ("trtllm",)),
+        ("deepseek-ai/DeepSeek-R1", Plan(tp=16, moe_tp=16), ("vllm", "sglang", "trtllm")),
+        ("Qwen/Qwen3-32B-FP8", Plan(tp=8), ("vllm", "sglang", "trtllm")),
+        ("Qwen/Qwen3-32B-FP8", Plan(tp=16), ("trtllm",)),
+    ],
+)
+def test_engines_refuse_slices_that_cut_blocks_of_weights(name, plan, engines):
+    model = load_model(name)[1]
+    published = Precision(linear=model.native_linear, experts=model.native_experts)
+    assert launchable_by(model, plan, published) == engines
+    if "vllm" not in engines and plan.moe_tp in {1, plan.tp}:
+        found = plan_choices(model, plan.tp, PlanSearch(rule="launchable", engine="vllm"), published)
+        assert found
+        assert plan not in {choice.plan for choice in found}
 
 
 @pytest.mark.parametrize(
