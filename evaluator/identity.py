@@ -205,7 +205,7 @@ class RecordBuilder:
             assumptions=assumptions,
             launchable_by=""
             if status == "illegal"
-            else self._launchable(scenario.model, scenario.plan, scenario.precision),
+            else self._launchable(scenario.model, scenario.plan, scenario.precision, scenario.device.cuda),
         )
 
     def _subject(self, model_name: str, scenario: Scenario) -> records.SubjectRecord:
@@ -276,8 +276,8 @@ def _plan_and_text(plan: Plan) -> tuple[PlanRecord, str]:
     return plan_record(plan), canonical(keyed(plan))
 
 
-def _launchable_by(model: ModelSpec, plan: Plan, precision: Precision) -> str:
-    return ",".join(launchable_by(model, plan, precision))
+def _launchable_by(model: ModelSpec, plan: Plan, precision: Precision, cuda: bool) -> str:
+    return ",".join(launchable_by(model, plan, precision, cuda=cuda))
 
 
 _model_record = SameObjects(model_record)

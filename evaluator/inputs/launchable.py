@@ -28,6 +28,7 @@ class Launcher:
     quantises: bool = False  # it makes FP8 of 16-bit weights as it loads them (--quantization fp8)
     keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
     whole_blocks: bool = False  # it refuses to slice blocks of weights that share a scale
+    cuda_alone: bool = False  # it has kernels for devices of NVIDIA, and for no others
 
 
 def _vllm(plan: Plan, routed: bool) -> bool:
@@ -89,16 +90,19 @@ LAUNCHERS: Mapping[str, Launcher] = {
         words="experts split over tp or over attention replicas, not both, and a dense model has one replica",
         shares=frozenset(),  # its own ways of them, such as helix parallelism, are not written
         keys_first=True,
+        cuda_alone=True,  # https://nvidia.github.io/TensorRT-LLM/reference/support-matrix.html
     ),
 }
 
 
-def launchable_by(model: ModelSpec, plan: Plan, precision: Precision = WIDE) -> tuple[str, ...]:
+def launchable_by(model: ModelSpec, plan: Plan, precision: Precision = WIDE, *, cuda: bool = True) -> tuple[str, ...]:
     whole = not slices_blocks(model, plan, precision)
     return tuple(
         name
         for name, launcher in LAUNCHERS.items()
-        if launches(name, plan, routed=model.routed) and (whole or not launcher.whole_blocks)
+        if launches(name, plan, routed=model.routed)
+        and (whole or not launcher.whole_blocks)
+        and (cuda or not launcher.cuda_alone)
     )
 
 

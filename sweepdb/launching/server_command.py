@@ -97,9 +97,12 @@ class Flags:
 
 
 def check_launchable(engine: Engine, instance: StoredInstance) -> None:
-    if engine not in launchable_by(instance.model, instance.plan, instance.precision):
+    device = instance.scenario.device
+    if engine not in launchable_by(instance.model, instance.plan, instance.precision, cuda=device.cuda):
         plan, rule = instance.values["plan"], LAUNCHERS[engine].words
-        if slices_blocks(instance.model, instance.plan, instance.precision):
+        if LAUNCHERS[engine].cuda_alone and not device.cuda:
+            rule = f"it has no kernels for devices of {device.vendor}"
+        elif slices_blocks(instance.model, instance.plan, instance.precision):
             rule = "a slice of an MLP must be whole blocks of the weights that share a scale"
         raise InputError(
             f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {rule}",

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sweepdb
+from evaluator.inputs.devices.device_profiles import list_devices, load_device
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of, smaller_servers
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, plan_choices
+from store.errors import InputError
 
 DENSE = load_model("Qwen/Qwen3-32B")[1]
 MOE = load_model("Qwen/Qwen3-30B-A3B")[1]
@@ -78,6 +81,17 @@ def test_engines_refuse_slices_that_cut_blocks_of_weights(name, plan, engines):
         found = plan_choices(model, plan.tp, PlanSearch(rule="launchable", engine="vllm"), published)
         assert found
         assert plan not in {choice.plan for choice in found}
+
+
+@pytest.mark.parametrize("device", list_devices())
+def test_tensorrt_llm_runs_on_devices_of_nvidia_alone(device):
+    profile = load_device(device)
+    engines = ALL if profile.vendor in {"NVIDIA", "TEST_VENDOR"} else ("vllm", "sglang")
+    assert launchable_by(DENSE, Plan(), cuda=profile.cuda) == engines
+    asked = {"serving_model": "trtllm", "num_devices": 1, "input_length": 9, "output_length": 9, "batch_range": 1}
+    if engines != ALL:
+        with pytest.raises(InputError, match="TensorRT-LLM has no kernels for"):
+            sweepdb.evaluate("Qwen/Qwen3-0.6B", device=device, store="sqlite:///:never:", **asked)
 
 
 @pytest.mark.parametrize(
