@@ -60,6 +60,21 @@ PUBLISHED = {
 }
 
 
+# Contexts as publishers state them: Llama 3 8K (3.1: 128K), GLM-4.5 128K and GLM-4.6 200K (config.json: 202,752).
+CONTEXTS = {
+    "meta-llama/Meta-Llama-3-8B-Instruct": 8192,
+    "meta-llama/Meta-Llama-3-70B-Instruct": 8192,
+    "meta-llama/Llama-3.1-8B-Instruct": 131072,
+    "zai-org/GLM-4.5": 131072,
+    "zai-org/GLM-4.6": 202752,
+}
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_a_model_takes_the_context_that_its_publisher_states(name):
+    assert load_model(name)[1].max_positions == CONTEXTS[name]
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameter_counts_agree_with_the_published_ones(name):
     total, active = PUBLISHED[name]
