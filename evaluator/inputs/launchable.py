@@ -28,6 +28,7 @@ class Launcher:
     quantises: bool = False  # it makes FP8 of 16-bit weights as it loads them (--quantization fp8)
     keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
     whole_blocks: bool = False  # it refuses to slice blocks of weights that share a scale
+    splits_vocabulary: bool = False  # tensor parallel ranks share the rows of the embedding (VocabParallelEmbedding)
     cuda_alone: bool = False  # it has kernels for devices of NVIDIA, and for no others
 
 
@@ -75,6 +76,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         quantises=True,
         keys_first=True,
         whole_blocks=True,
+        splits_vocabulary=True,
     ),
     "sglang": Launcher(
         title="SGLang",
@@ -83,6 +85,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         encoders_apart=True,
         quantises=True,
         whole_blocks=True,
+        splits_vocabulary=True,
     ),
     "trtllm": Launcher(
         title="TensorRT-LLM",
