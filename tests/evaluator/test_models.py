@@ -145,7 +145,10 @@ def test_every_entry_of_the_catalogue_is_listed():
 
 @pytest.mark.parametrize("name", [name for name in model_names() if name in list_models()])
 def test_a_config_file_and_the_catalogue_are_one_model(name, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
+    config = config_of(name)
+    # The restated one is a third program's, which stops at 4,096.
+    config |= {"max_position_embeddings": 8192} if name == "meta-llama/Meta-Llama-3-8B" else {}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     # The configs that are restated say of an image encoder only that there is one (test_vision_towers has whole ones).
     spec, known, named = (
         replace(load_model(one)[1], vision=None) for one in (str(tmp_path), name, str(tmp_path / "config.json"))
