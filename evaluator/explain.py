@@ -140,7 +140,7 @@ def _encode_rows(run: Run) -> list[_Row]:
 
 
 def _prefill_rows(run: Run) -> list[_Row]:
-    operators, wave = run.operators["prefill"], run.source.waves(run.requests)[0]
+    operators, wave = run.steps["prefill"], run.source.waves(run.requests)[0]
     rows: list[_Row] = []
     waiting = 0.0
     for index, sums in enumerate(wave.steps):
@@ -156,7 +156,7 @@ def _prefill_rows(run: Run) -> list[_Row]:
 
 
 def _decode_rows(run: Run) -> list[_Row]:
-    operators, drafts = run.operators["decode"], run.scenario.workload.mtp_tokens
+    operators, drafts = run.steps["decode"], run.scenario.workload.mtp_tokens
     requests = run.batch_sizes.astype(np.float64)
     sums = run.source.decodes(requests, 1 + drafts)
     rows = _step_rows(operators, run.cost, sums)

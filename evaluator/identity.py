@@ -203,7 +203,9 @@ class RecordBuilder:
             status=status,
             reason=None if reason is None else escaped(reason)[:LONGEST_TEXT],
             assumptions=assumptions,
-            launchable_by="" if status == "illegal" else self._launchable(scenario.model, scenario.plan),
+            launchable_by=""
+            if status == "illegal"
+            else self._launchable(scenario.model, scenario.plan, scenario.precision, scenario.device.cuda),
         )
 
     def _subject(self, model_name: str, scenario: Scenario) -> records.SubjectRecord:
@@ -274,8 +276,8 @@ def _plan_and_text(plan: Plan) -> tuple[PlanRecord, str]:
     return plan_record(plan), canonical(keyed(plan))
 
 
-def _launchable_by(model: ModelSpec, plan: Plan) -> str:
-    return ",".join(launchable_by(model, plan))
+def _launchable_by(model: ModelSpec, plan: Plan, precision: Precision, cuda: bool) -> str:
+    return ",".join(launchable_by(model, plan, precision, cuda=cuda))
 
 
 _model_record = SameObjects(model_record)

@@ -108,21 +108,24 @@ def workloads_of(request: SweepRequest, model: ModelSpec) -> tuple[Workload, ...
 
 def _scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:
     for model in request.models:
-        choices: dict[tuple[Phase, bool], tuple[PlanChoice, ...]] = {}  # the same, whatever the device and workload
+        # The same, whatever the device and workload.
+        choices: dict[tuple[Phase, bool, Precision], tuple[PlanChoice, ...]] = {}
         for device in request.devices:
             for precision in request.precisions:
                 for workload in workloads_of(request, model.spec):
                     for phase in request.phases:
                         # What encodes stands beside instances that take prompts, where prompts have images.
-                        kind = (phase, phase != "decode" and workload.images is not None)
+                        kind = (phase, phase != "decode" and workload.images is not None, precision)
                         if kind not in choices:
                             choices[kind] = _choices(request, model.spec, *kind)
                         yield from _phase_scenarios(request, model, device, precision, workload, phase, choices[kind])
 
 
-def _choices(request: SweepRequest, model: ModelSpec, phase: Phase, encoding: bool) -> tuple[PlanChoice, ...]:
+def _choices(
+    request: SweepRequest, model: ModelSpec, phase: Phase, encoding: bool, precision: Precision
+) -> tuple[PlanChoice, ...]:
     search = request.search if encoding else replace(request.search, encoder_devices=None)
-    return tuple(choice for _, choice in choices_of_sizes(model, request.instance_sizes(phase), search))
+    return tuple(choice for _, choice in choices_of_sizes(model, request.instance_sizes(phase), search, precision))
 
 
 def _phase_scenarios(  # noqa: PLR0917  one of each dimension

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from store.schema import Convention
 
-FORMULA_VERSION = 12
+FORMULA_VERSION = 13
 UPSTREAM_FORMULA_VERSION = 4  # of rows under upstream, whose formulas follow that program
 PLAY_VERSION = 1  # of requests that arrive: raised when loads change meaning or value and probes do not
 

@@ -89,7 +89,7 @@ def _holding(extents: TableExtents, keys: int) -> TableExtents:
 
 def _table(run: Run, engine: EngineProfile, extents: TableExtents) -> StepTable:
     # A phase alone has one trace; what the table takes from the other is not asked for.
-    traces = {name: run.operators.get(name) or run.operators[run.scenario.phase] for name in ("prefill", "decode")}
+    traces = {name: run.steps.get(name) or run.steps[run.scenario.phase] for name in ("prefill", "decode")}
     windows = run.source.windows if isinstance(run.source, FixedLengths | MixedLengths) else ()
     return round_table(
         traces,
@@ -98,8 +98,6 @@ def _table(run: Run, engine: EngineProfile, extents: TableExtents) -> StepTable:
         engine.token_budget,
         node_devices=run.scenario.device.grid[-1],
         windows=windows,
-        replicas=run.scenario.plan.groups,
-        once=bool(engine.exchange_once),
     )
 
 

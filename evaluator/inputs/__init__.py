@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.images import ImageRequest, Images, check_images
     from evaluator.inputs.launch import LOAD, Client, Launch, Plan, Routing, busiest_load
-    from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of
+    from evaluator.inputs.launchable import LAUNCHERS, launchable_by, launcher_of, rule_of, slices_blocks
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.models import (
         catalogued_model,

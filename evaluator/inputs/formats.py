@@ -68,6 +68,8 @@ def _format(line: Mapping[str, str]) -> Format:
 _LINES = csv.DictReader(Path(__file__).with_suffix(".csv").read_text(encoding="utf-8").splitlines())
 _FORMATS = {line["name"]: _format(line) for line in _LINES}
 BF16 = _FORMATS["BF16"]
+BLOCK_COLUMNS = {"FP8_BLOCK": 128}  # of weights that share a scale
+WIDE = Precision()
 LINEAR_NAMES = ("DISABLED", *_FORMATS)
 # What engines and checkpoints call them.
 _CALLED = {
@@ -118,12 +120,18 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
 def widened_formats(device: DeviceProfile, precision: Precision) -> tuple[str, ...]:
     """A sentence for each format of products that this device has no arithmetic for.
 
-    MXFP4 names weights, which most devices multiply in other formats."""
+    MXFP4 names weights, which most devices multiply in other formats. Where Marlin runs:
+    https://docs.vllm.ai/en/latest/features/quantization/#supported-hardware"""
     forms = map(linear_format, precision.weights)
     lacking = [one for one in forms if one.compute in {"fp8", "fp4"} - dict(device.matrix_flops_per_s).keys()]
+    how = "vLLM and SGLang keep {} weights there and multiply in 16 bits (Marlin kernels)"
+    how += ", which saves memory and no arithmetic"
+    if not device.cuda:
+        how = (
+            "times are of {} weights that are multiplied in 16 bits, and kernels for that (Marlin) run on NVIDIA alone"
+        )
     return tuple(
-        f"{device.name} has no {form.compute.upper()} arithmetic: vLLM and SGLang keep {form.name} weights there and"
-        " multiply in 16 bits (Marlin kernels), which saves memory and no arithmetic"
+        f"{device.name} has no {form.compute.upper()} arithmetic: {how.format(form.name)}"
         for form in dict.fromkeys(lacking)
         if form.name != "MXFP4"
     )

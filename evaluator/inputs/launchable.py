@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import gcd
 
+from evaluator.inputs.formats import BLOCK_COLUMNS, WIDE, Precision
 from evaluator.inputs.launch import Plan
-from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.model import LayerGroup, ModelSpec, MoeMlp
 from store.light_dataclass import dataclass
 
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
@@ -26,6 +27,9 @@ class Launcher:
     image_budget: bool = False  # a step encodes no more images than tokens of prompts fit into it
     quantises: bool = False  # it makes FP8 of 16-bit weights as it loads them (--quantization fp8)
     keys_first: bool = False  # a prompt starts when its keys from outside the devices are there
+    whole_blocks: bool = False  # it refuses to slice blocks of weights that share a scale
+    splits_vocabulary: bool = False  # tensor parallel ranks share the rows of the embedding (VocabParallelEmbedding)
+    cuda_alone: bool = False  # it has kernels for devices of NVIDIA, and for no others
 
 
 def _vllm(plan: Plan, routed: bool) -> bool:
@@ -71,6 +75,8 @@ LAUNCHERS: Mapping[str, Launcher] = {
         image_budget=True,
         quantises=True,
         keys_first=True,
+        whole_blocks=True,
+        splits_vocabulary=True,
     ),
     "sglang": Launcher(
         title="SGLang",
@@ -78,6 +84,8 @@ LAUNCHERS: Mapping[str, Launcher] = {
         words="ep x moe_tp must be tp x dp x pcp, and a pipeline has one replica",
         encoders_apart=True,
         quantises=True,
+        whole_blocks=True,
+        splits_vocabulary=True,
     ),
     "trtllm": Launcher(
         title="TensorRT-LLM",
@@ -85,12 +93,37 @@ LAUNCHERS: Mapping[str, Launcher] = {
         words="experts split over tp or over attention replicas, not both, and a dense model has one replica",
         shares=frozenset(),  # its own ways of them, such as helix parallelism, are not written
         keys_first=True,
+        cuda_alone=True,  # https://nvidia.github.io/TensorRT-LLM/reference/support-matrix.html
     ),
 }
 
 
-def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
-    return tuple(name for name in LAUNCHERS if launches(name, plan, routed=model.routed))
+def launchable_by(model: ModelSpec, plan: Plan, precision: Precision = WIDE, *, cuda: bool = True) -> tuple[str, ...]:
+    whole = not slices_blocks(model, plan, precision)
+    return tuple(
+        name
+        for name, launcher in LAUNCHERS.items()
+        if launches(name, plan, routed=model.routed)
+        and (whole or not launcher.whole_blocks)
+        and (cuda or not launcher.cuda_alone)
+    )
+
+
+def slices_blocks(model: ModelSpec, plan: Plan, precision: Precision) -> bool:
+    """Qwen3-235B-A22B-FP8 over 8 slices: 1,536 / 8 = 192 columns are one and a half blocks of 128.
+
+    vLLM's and SGLang's `Fp8MoEMethod.create_weights` and `validate_fp8_block_shape` raise ValueError there
+    (https://github.com/vllm-project/vllm/issues/17569, https://github.com/QwenLM/Qwen3/issues/1485)."""
+    return any(_parted(group, plan, precision) for group in model.layers)
+
+
+def _parted(group: LayerGroup, plan: Plan, precision: Precision) -> bool:
+    if group.mlp is None:
+        return False
+    routed = isinstance(group.mlp, MoeMlp)
+    slices = plan.moe_tp if routed else plan.tp
+    columns = BLOCK_COLUMNS.get(precision.experts or precision.linear if routed else precision.linear)
+    return columns is not None and slices > 1 and group.mlp.intermediate_size % (slices * columns) != 0
 
 
 def launches(engine: str, plan: Plan, *, routed: bool) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from evaluator.inputs.formats import BLOCK_COLUMNS
 from evaluator.inputs.yaml_file import shortened
 from store.light_dataclass import dataclass
 
@@ -26,7 +27,7 @@ _MODELOPT = {
     "W8A16": "W8A16_STATIC",
 }
 _LONGEST_NAME = 64
-_BLOCK = [128, 128]  # weights that share a scale in FP8_BLOCK
+_BLOCK = [BLOCK_COLUMNS["FP8_BLOCK"]] * 2
 _FP4_GROUPS = (None, 16, 32)  # NVFP4 where nothing is said, NVFP4, MXFP4
 _UNSAID = object()
 _FEW = 0.1  # of layers: less decides no format of a part

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from typing import Literal
 
+from evaluator.inputs.formats import WIDE, Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import launchable_by, smaller_servers
 from evaluator.inputs.model import (
@@ -62,13 +63,13 @@ class PlanChoice:
 
 
 def choices_of_sizes(
-    model: ModelSpec, instance_sizes: Sequence[int], search: PlanSearch
+    model: ModelSpec, instance_sizes: Sequence[int], search: PlanSearch, precision: Precision = WIDE
 ) -> tuple[tuple[int, PlanChoice], ...]:
     """(devices, plan) by instance size, without plans that repeat smaller ones."""
     sizes, found = sorted(set(instance_sizes)), set[Plan]()
     kept: list[tuple[int, PlanChoice]] = []
     for size in sizes:
-        for choice in plan_choices(model, size, search):
+        for choice in plan_choices(model, size, search, precision):
             if choice.illegal is not None:
                 if choice.plan.language_devices == size or choice.plan.language_devices not in sizes:
                     kept.append((size, choice))
@@ -78,7 +79,9 @@ def choices_of_sizes(
     return tuple(kept)
 
 
-def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tuple[PlanChoice, ...]:
+def plan_choices(
+    model: ModelSpec, num_devices: int, search: PlanSearch, precision: Precision = WIDE
+) -> tuple[PlanChoice, ...]:
     """Illegal plans are left out unless a size was named.
 
     Where the engine launches none of these, all are taken."""
@@ -90,8 +93,10 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
         reason = illegality(model, plan, num_devices)
         if reason is None or named:
             choices.setdefault(plan, PlanChoice(plan=plan, illegal=reason))
-    if search.rule == "launchable" and (can := launchable_plans(model, choices, search.engine)):
-        choices = {plan: choice for plan, choice in choices.items() if choice.illegal is not None or plan in can}
+    if search.rule == "launchable":
+        legal = (plan for plan, choice in choices.items() if choice.illegal is None)
+        if can := {plan for plan in legal if search.engine in launchable_by(model, plan, precision)}:
+            choices = {plan: choice for plan, choice in choices.items() if choice.illegal is not None or plan in can}
     return tuple(choices[plan] for plan in sorted(choices))
 
 
@@ -108,11 +113,6 @@ def _check_sizes(search: PlanSearch) -> None:
     for parts in search.micro_batches or ():
         if parts not in MICRO_BATCHES:
             raise InputError(f"`micro_batches` must be 1 or 2, not {parts}")
-
-
-def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engine: str | None) -> frozenset[Plan]:
-    legal = (choice.plan for choice in choices.values() if choice.illegal is None)
-    return frozenset(plan for plan in legal if engine in launchable_by(model, plan))
 
 
 def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:

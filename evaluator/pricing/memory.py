@@ -23,20 +23,23 @@ Paging = Literal["per_request", "pooled"]
 
 @SameObjects
 def weight_bytes(
-    operators: OperatorSet, *, drafting: bool, modules: int = 1, encoder: OperatorSet | None = None
+    operators: OperatorSet, *, drafting: bool, modules: int = 1, encoder: OperatorSet | None = None, tables: int = 1
 ) -> int:
-    """Of the fullest pipeline stage. All `modules` of MTP are loaded if `drafting`, with one embedding table."""
+    """Of the fullest pipeline stage. All `modules` of MTP are loaded if `drafting`, with one embedding table.
+
+    So many `tables` share the rows of the vocabulary."""
     chosen = [*operators.operators, *(encoder.operators if encoder is not None else ())]
     if drafting:
         chosen += operators.draft_operators
         chosen += [one for one in operators.draft_operators if one.kind != "embedding"] * (modules - 1)
-    return round(max(_stage_weights(chosen, stage) for stage in range(operators.stages)))
+    return round(max(_stage_weights(chosen, stage, tables) for stage in range(operators.stages)))
 
 
-def _stage_weights(operators: list[Operator], stage: int) -> float:
+def _stage_weights(operators: list[Operator], stage: int, tables: int) -> float:
     return sum(
         operator.counts[stage]
         * float(operator.weight_bytes)
+        / (tables if operator.label == "embedding" else 1)
         * (operator.experts.local_experts if operator.per_expert and operator.experts is not None else 1)
         for operator in operators
     )

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import Integers
 from evaluator.graph.operators import OperatorSet
 from evaluator.pricing.cost_model import CostModel
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.batches import BatchSource
+from evaluator.serving.exchanges import own_experts
 from store.errors import InputError
 from store.light_dataclass import dataclass
 
@@ -35,6 +36,15 @@ class Run:
     def requests(self) -> Integers:
         """Requests in flight in one replica: a micro-batch for every pipeline stage."""
         return self.batch_sizes * self.scenario.plan.pp
+
+    @property
+    def steps(self) -> Mapping[str, OperatorSet]:
+        """`operators`, with what the engine exchanges around experts; formulas exchange all rows."""
+        engine = serving_engine(self.scenario)
+        if engine is None:
+            return self.operators
+        replicas, once = self.scenario.plan.groups, bool(engine.exchange_once)
+        return {name: own_experts(one, replicas, once) for name, one in self.operators.items()}
 
 
 class ServingModel(Protocol):

@@ -11,6 +11,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.sums import BatchSums, repeated
 from evaluator.inputs.formats import Precision
+from evaluator.inputs.launchable import launcher_of
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.scenario import Scenario, serving_engine
 from evaluator.serving.batches import FixedLengths, WaveStage
@@ -57,8 +58,10 @@ def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     scenario, run = run.scenario, seated(run)
     # Both traces hold the same weights. Encoders on devices of their own are not on these.
     encoder = None if scenario.plan.encoder_devices else run.operators.get("encoder")
+    launcher, modules = launcher_of(scenario.serving_model), scenario.model.draft_modules
+    tables = scenario.plan.tp if launcher is not None and launcher.splits_vocabulary else 1
     weights = max(
-        weight_bytes(operators, drafting=scenario.drafting, modules=scenario.model.draft_modules, encoder=encoder)
+        weight_bytes(operators, drafting=scenario.drafting, modules=modules, encoder=encoder, tables=tables)
         for trace, operators in run.operators.items()
         if trace != "encoder"
     )

@@ -39,7 +39,7 @@ def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepT
 
 def wave_times(run: Run, sums: Sequence[BatchSums]) -> StepTimes:
     """Its steps in turn, with MTP's pass over the prompts."""
-    operators = run.operators["prefill"]
+    operators = run.steps["prefill"]
     steps = [
         with_reading(
             run,
@@ -71,7 +71,7 @@ def decode_period(run: Run, serving_cost_s: float) -> StepTimes:
 
 def decode_step_times(run: Run, requests: FloatArray) -> StepTimes:
     """MTP drafts follow, the first over all tokens of the step."""
-    operators, drafts = run.operators["decode"], run.scenario.workload.mtp_tokens
+    operators, drafts = run.steps["decode"], run.scenario.workload.mtp_tokens
     sums = run.source.decodes(requests, 1 + drafts)
     step = step_seconds(operators, run.cost, sums)
     if drafts:

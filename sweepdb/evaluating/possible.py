@@ -20,7 +20,7 @@ _GIB = 2**30
 
 
 def check_possible(options: SweepOptions, parts: Sequence[SweepRequest]) -> None:
-    """Lengths beyond the model's positions, and formats without a kernel."""
+    """Lengths beyond the model's positions, and engines or formats without a kernel."""
     if options.convention == "upstream":
         return
     for part in parts:
@@ -33,7 +33,7 @@ def check_possible(options: SweepOptions, parts: Sequence[SweepRequest]) -> None
                         hint="Ask for shorter lengths. If you serve it extended (YaRN), name a folder with its"
                         " config.json, in which max_position_embeddings says so.",
                     )
-        _check_formats(part)
+        _check_kernels(part)
 
 
 def _longest(workload: inputs.Workload) -> float:
@@ -41,9 +41,14 @@ def _longest(workload: inputs.Workload) -> float:
     return prompt + workload.output_length
 
 
-def _check_formats(part: SweepRequest) -> None:
+def _check_kernels(part: SweepRequest) -> None:
     engine = inputs.rule_of(part.serving_model)
     for device in part.devices:
+        if engine is not None and inputs.LAUNCHERS[engine].cuda_alone and not device.cuda:
+            raise InputError(
+                f"{inputs.LAUNCHERS[engine].title} has no kernels for {device.name}, a device of {device.vendor}.",
+                hint="`serving_model=vllm` or `serving_model=sglang`",
+            )
         rates = dict(device.matrix_flops_per_s)
         for name in (name for precision in part.precisions for name in precision.weights):
             form = inputs.linear_format(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from evaluator import inputs
 from evaluator.request import SweepRequest
@@ -73,10 +74,9 @@ def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
 
 
 def _launches_none(part: SweepRequest, engine: str) -> bool:
-    for phase in part.phases:
-        for model in part.models:
-            found = inputs.choices_of_sizes(model.spec, part.instance_sizes(phase), part.search)
-            legal = [choice.plan for _, choice in found if choice.illegal is None]
-            if legal and not any(engine in inputs.launchable_by(model.spec, plan) for plan in legal):
-                return True
+    for phase, model, form in product(part.phases, part.models, part.precisions):
+        found = inputs.choices_of_sizes(model.spec, part.instance_sizes(phase), part.search, form)
+        legal = [choice.plan for _, choice in found if choice.illegal is None]
+        if legal and not any(engine in inputs.launchable_by(model.spec, plan, form) for plan in legal):
+            return True
     return False

@@ -9,7 +9,7 @@ from typing import Literal
 
 import yaml
 
-from evaluator.inputs import LAUNCHERS, launchable_by, stated_format
+from evaluator.inputs import LAUNCHERS, launchable_by, slices_blocks, stated_format
 from store.errors import InputError
 from store.schema import TIER_PLACES
 from sweepdb.launching.flag_tables import FlagTable
@@ -97,10 +97,15 @@ class Flags:
 
 
 def check_launchable(engine: Engine, instance: StoredInstance) -> None:
-    if engine not in launchable_by(instance.model, instance.plan):
-        plan = instance.values["plan"]
+    device = instance.scenario.device
+    if engine not in launchable_by(instance.model, instance.plan, instance.precision, cuda=device.cuda):
+        plan, rule = instance.values["plan"], LAUNCHERS[engine].words
+        if LAUNCHERS[engine].cuda_alone and not device.cuda:
+            rule = f"it has no kernels for devices of {device.vendor}"
+        elif slices_blocks(instance.model, instance.plan, instance.precision):
+            rule = "a slice of an MLP must be whole blocks of the weights that share a scale"
         raise InputError(
-            f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {LAUNCHERS[engine].words}",
+            f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {rule}",
             hint="`sweepdb query best` shows who launches each row (launchable)",
         )
     if instance.plan.encoder_devices and not LAUNCHERS[engine].encoders_apart:

@@ -76,7 +76,7 @@ def points() -> None:
                 sequences=users,
                 tokens=engine.token_budget + users,
             )
-            table = step_table(run.operators, run.cost, extents)
+            table = step_table(run.steps, run.cost, extents)
             loop = ClosedLoop(users=users, output_length=lengths[1], shortest=shortest)
             played.append(1000 * least_s(lambda t=table, e=engine, p=loop: first(lambda: simulate(t, e, p))))
             priced.append(1000 * least_s(lambda t=table, e=engine, p=loop: simulate(t, e, p)))

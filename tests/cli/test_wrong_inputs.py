@@ -134,6 +134,11 @@ READ = {  # what is meant although it is written otherwise
     f"evaluate Qwen/Qwen3-32B --dry-run --device a100 {LENGTHS} --quantization FP8": (
         "a100_sxm has no FP8 arithmetic: vLLM and SGLang keep FP8 weights there and multiply in 16 bits"
     ),
+    # AMD's devices have no Marlin kernels, so nothing promises that an engine starts.
+    f"evaluate Qwen/Qwen3-32B --dry-run --device mi300x {LENGTHS} --quantization NVFP4": (
+        "mi300x has no FP4 arithmetic: times are of NVFP4 weights that are multiplied in 16 bits, and kernels for that"
+        " (Marlin) run on NVIDIA alone"
+    ),
 }
 
 

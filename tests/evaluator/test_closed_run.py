@@ -178,12 +178,11 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     )  # fmt: skip
     found = closed_loop_times(run, engine)
     table = step_table(
-        run.operators, run.cost,
+        run.steps, run.cost,
         TableExtents(
             kinds=(RequestKind(new_tokens=lengths[0], output_length=lengths[1]),), share=(1 + shortest) / 2,
             sequences=159, tokens=4096 + 159,
         ),
-        replicas=plan.dp,
     )  # fmt: skip
     table = launched(table, engine, one.layers, one.latent_layers, one.state_layers)
     played = [

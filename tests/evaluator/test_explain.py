@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 import pytest
 from evaluator_cases import DEEPSEEK_V3, GPT_OSS_20B, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import explain_step
-from evaluator.inputs.formats import Precision
-from evaluator.inputs.launch import Plan
+from evaluator.graph.operators import COLLECTIVE_KINDS
+from evaluator.inputs.engines.engine_profiles import unfitted_engine, with_numbers
+from evaluator.inputs.formats import BF16, Precision
+from evaluator.inputs.launch import Client, Plan
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.pricing.cost_model import KINDS
 from evaluator.scenario import Scenario
@@ -48,6 +52,34 @@ CASES = {
         Workload(input_length=3500, output_length=1500.0, mtp_tokens=3, mtp_acceptance=(0.9, 0.6, 0.4)),
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("model", "plan", "kinds"),
+    [
+        # Every rank holds all tokens: 48 layers add up attention and, once more, experts. Nothing is sent to experts.
+        (QWEN3_30B_A3B, Plan(tp=4, ep=4), {"all_reduce": 96, "all_gather": 1}),
+        # 12 layers with a window and 12 without: 24 sums of attention and 24 of experts.
+        (GPT_OSS_20B, Plan(tp=4, ep=4), {"all_reduce": 48, "all_gather": 1}),
+        # Attention apart on each device: rows go to their experts and come back in each of 48 layers.
+        (QWEN3_30B_A3B, Plan(dp=4, ep=4), {"all_to_all": 96}),
+    ],
+    ids=["experts", "two groups", "replicas"],
+)
+def test_a_step_of_an_engine_exchanges_what_the_engine_does(model, plan, kinds):
+    scenario = Scenario(
+        model=model, device=TEST_DEVICE, precision=Precision(), plan=plan, phase="decode", serving_model="vllm",
+        workload=Workload(input_length=3500, output_length=1500.0), client=Client(shortest=1.0),
+        engine=with_numbers(unfitted_engine("vllm"), {"step_ms": 0.0, "step_per_decode_ms": 0.0, "decode_factor": 1.0}),
+    )  # fmt: skip
+    operators = both_traces(model, plan, linear=BF16)
+    found = collections.Counter()
+    for row in explain_step(scenario, 33, operators, "decode"):
+        found[row.kind] += int(row.count) * (row.kind in COLLECTIVE_KINDS)
+    assert +found == kinds
+    # Without the host, a token of a decode instance takes its step; tables know a step to a percent.
+    block = evaluate_scenario(scenario, np.asarray([33]), operators)
+    assert block.tpot_exclusive_ms == pytest.approx(block.decode_step_ms, rel=0.01)
 
 
 @pytest.mark.parametrize("convention", ["physical", "upstream"])

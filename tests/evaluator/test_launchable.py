@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sweepdb
+from evaluator.inputs.devices.device_profiles import list_devices, load_device
+from evaluator.inputs.formats import Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.launchable import LAUNCHERS, launchable_by, rule_of, smaller_servers
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, plan_choices
+from store.errors import InputError
 
 DENSE = load_model("Qwen/Qwen3-32B")[1]
 MOE = load_model("Qwen/Qwen3-30B-A3B")[1]
@@ -51,6 +55,43 @@ ALL = tuple(LAUNCHERS)
 )
 def test_each_rule_by_hand(model, plan, engines):
     assert launchable_by(model, plan) == engines
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "engines"),
+    [
+        # 1,536 columns of an expert: 8 slices of 192 are one and a half blocks of 128, 4 slices of 384 three; whole
+        # experts have 12. Users met it in vLLM (issue 17569) and SGLang (Qwen3 issue 1485).
+        ("Qwen/Qwen3-235B-A22B-FP8", Plan(tp=8, moe_tp=8), ("trtllm",)),
+        ("Qwen/Qwen3-235B-A22B-FP8", Plan(tp=8, ep=2, moe_tp=4), ("sglang", "trtllm")),
+        ("Qwen/Qwen3-235B-A22B-FP8", Plan(tp=8, ep=8), ("vllm", "sglang", "trtllm")),
+        ("Qwen/Qwen3-235B-A22B", Plan(tp=8, moe_tp=8), ("vllm", "sglang", "trtllm")),
+        # 768 / 4 = 192; 2,048 / 16 = 128. Dense: 25,600 / 8 = 3,200 are 25 blocks, 25,600 / 16 = 1,600 twelve and a half.
+        ("Qwen/Qwen3-30B-A3B-FP8", Plan(tp=4, moe_tp=4), ("trtllm",)),
+        ("deepseek-ai/DeepSeek-R1", Plan(tp=16, moe_tp=16), ("vllm", "sglang", "trtllm")),
+        ("Qwen/Qwen3-32B-FP8", Plan(tp=8), ("vllm", "sglang", "trtllm")),
+        ("Qwen/Qwen3-32B-FP8", Plan(tp=16), ("trtllm",)),
+    ],
+)
+def test_engines_refuse_slices_that_cut_blocks_of_weights(name, plan, engines):
+    model = load_model(name)[1]
+    published = Precision(linear=model.native_linear, experts=model.native_experts)
+    assert launchable_by(model, plan, published) == engines
+    if "vllm" not in engines and plan.moe_tp in {1, plan.tp}:
+        found = plan_choices(model, plan.tp, PlanSearch(rule="launchable", engine="vllm"), published)
+        assert found
+        assert plan not in {choice.plan for choice in found}
+
+
+@pytest.mark.parametrize("device", list_devices())
+def test_tensorrt_llm_runs_on_devices_of_nvidia_alone(device):
+    profile = load_device(device)
+    engines = ALL if profile.vendor in {"NVIDIA", "TEST_VENDOR"} else ("vllm", "sglang")
+    assert launchable_by(DENSE, Plan(), cuda=profile.cuda) == engines
+    asked = {"serving_model": "trtllm", "num_devices": 1, "input_length": 9, "output_length": 9, "batch_range": 1}
+    if engines != ALL:
+        with pytest.raises(InputError, match="TensorRT-LLM has no kernels for"):
+            sweepdb.evaluate("Qwen/Qwen3-0.6B", device=device, store="sqlite:///:never:", **asked)
 
 
 @pytest.mark.parametrize(

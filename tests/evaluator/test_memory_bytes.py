@@ -23,7 +23,7 @@ from evaluator_cases import (
 
 from evaluator.evaluate import evaluate_scenario
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.formats import Precision
+from evaluator.inputs.formats import BF16, Precision
 from evaluator.inputs.launch import Plan
 from evaluator.inputs.model import DenseMlp
 from evaluator.inputs.workloads.workload import Workload
@@ -65,6 +65,17 @@ def test_weights_of_a_dense_model():
     # tp 8: everything but the embedding, the norms of width 5120 and those of a head is an eighth
     shared = 151936 * 5120 + 5120 + 64 * (2 * 5120 + 256)
     assert weight_bytes(captured(QWEN3_32B, Plan(tp=8)), drafting=False) == 2 * (shared + (parameters - shared) // 8)
+
+
+@pytest.mark.parametrize(("engine", "tables"), [("vllm", 8), ("sglang", 8), ("trtllm", 1), ("waves", 1)])
+def test_ranks_of_vllm_and_sglang_share_the_table_of_the_vocabulary(engine, tables):
+    # VocabParallelEmbedding: of 151,936 rows of 5,120 in 16 bits, 1,555,824,640 B, a rank of eight holds an eighth.
+    table, norms = 2 * 151936 * 5120, 2 * (5120 + 64 * (2 * 5120 + 256))
+    rest = 2 * 32_762_123_264 - table - norms
+    operators = both_traces(QWEN3_32B, Plan(tp=8), linear=BF16)
+    run = scenario(serving_model=engine, precision=Precision())
+    (held,) = evaluate_scenario(run, np.asarray([1]), operators).weight_bytes
+    assert held == rest // 8 + norms + table // tables
 
 
 @pytest.mark.parametrize(

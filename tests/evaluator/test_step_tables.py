@@ -15,7 +15,7 @@ from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.occurrence import operator_seconds
-from evaluator.serving.engine.step_tables import exchanged_once, gathered_once
+from evaluator.serving.exchanges import exchanged_once, gathered_once
 
 
 def experts(ranks: int, role: str) -> ExpertExtents:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest_cli import sweepdb as command
-from launched_rows import CASES, fill, probes, rows_of
+from launched_rows import CASES, MODEL, REQUEST, fill, probes, rows_of
 from quick import one_each
 from shared_data import shared_data
 
@@ -254,6 +254,22 @@ def test_what_cannot_be_started_is_refused_with_its_rule(rows, options, message,
     with pytest.raises(InputError, match=message):
         write_launch(rows_of(url, rows), tmp_path / "out", store=url, **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_slices_that_cut_blocks_of_weights_are_refused(tmp_path):
+    # 768 / 4 = 192 columns of an expert are one and a half blocks of 128, and vLLM raises ValueError.
+    store = f"sqlite:///{tmp_path}/store.sqlite"
+    served = {"tp_sizes": (4,), "ep_sizes": (1,), "moe_tp_sizes": (4,), "num_devices": 4, "mode": "aggregated"}
+    asked = {**REQUEST, **served, "store": store}
+    assert any("vllm can launch no plan" in note for note in sweepdb.evaluate(f"{MODEL}-FP8", **asked).notes)
+    assert not any("no plan" in note for note in sweepdb.evaluate(MODEL, **asked).notes)
+    with sweepdb.open(store) as opened:
+        ((probe, engines),) = opened.sql(
+            "SELECT probe, launchable FROM probe WHERE linear_quantization = 'FP8_BLOCK'"
+        ).rows
+    assert engines == "trtllm"
+    with pytest.raises(InputError, match="must be whole blocks"):
+        write_launch(probe, tmp_path / "out", store=store)
 
 
 def test_rows_as_they_are_typed():

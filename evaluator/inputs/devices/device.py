@@ -18,6 +18,9 @@ class Link:
     topology: Literal["clos", "full_mesh"] = "clos"
 
 
+_OTHERS = frozenset({"amd", "aws", "google", "huawei", "intel"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile:
     """`grid` lists extents outermost first; `links[i]` joins a group that starts at dimension i. Peak rates are FLOP/s
@@ -47,3 +50,8 @@ class DeviceProfile:
     cache_source: str = field(default="", metadata={IF_SET: True})
     # The device whose serving points its efficiencies and fixed times are fitted to; empty: stated figures.
     fitted_from: str = field(default="", metadata={IF_SET: True})
+
+    @property
+    def cuda(self) -> bool:
+        """Whether kernels for NVIDIA run; of an own device of no known maker, too."""
+        return self.vendor.lower() not in _OTHERS

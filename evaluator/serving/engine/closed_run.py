@@ -128,7 +128,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         passes=scenario.draft_passes,
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
-    traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
+    traces = {name: run.steps.get(name) or run.steps[scenario.phase] for name in ("prefill", "decode")}
     kernels = round_table(
         traces,
         run.cost,
@@ -136,8 +136,6 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         engine.token_budget,
         node_devices=scenario.device.grid[-1],
         windows=windows,
-        replicas=scenario.plan.groups,
-        once=bool(engine.exchange_once),
         encoding_s=prompt_encoding_s(run),
     )
     loads = with_loads(scenario, kernels, kinds, engine.token_budget, engine.prefill_factor)

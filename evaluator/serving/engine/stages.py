@@ -45,8 +45,6 @@ def round_table(
     *,
     node_devices: int = 1,
     windows: Sequence[Span] = (),
-    replicas: int = 1,
-    once: bool = False,
     encoding_s: float = 0.0,
 ) -> StepTable:
     """The table of a model under a plan, whose rounds take `token_budget` tokens; of one stage its steps.
@@ -54,9 +52,7 @@ def round_table(
     Stages fill one node of `node_devices` after the other, and the last of a node sends to the next node."""
     stages = operators["prefill"].stages
     if stages == 1:
-        return step_table(
-            operators, cost, extents, windows=windows, replicas=replicas, once=once, encoding_s=encoding_s
-        )
+        return step_table(operators, cost, extents, windows=windows, encoding_s=encoding_s)
     budget = token_budget // stages
     mine = replace(
         extents,
@@ -69,8 +65,6 @@ def round_table(
             cost,
             mine,
             windows=windows,
-            replicas=replicas,
-            once=once,
             encoding_s=encoding_s * (stage == 0),  # images are encoded where prompts begin
         )
         for stage in range(stages)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from fractions import Fraction
+from dataclasses import replace
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import CollectiveExtents, Operator, OperatorSet
+from evaluator.graph.operators import Operator, OperatorSet
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.model import Span
@@ -22,8 +21,6 @@ from store.light_dataclass import dataclass
 
 SPACING = 128
 PROMPT_STRETCHES = 8
-NVFP4 = "NVFP4"
-NARROWER = Fraction(32, 9)  # 16 bits over 4, and a scale of 8 for each 16 values
 DRAFT_LABELS = ("mtp", "draft")  # that operators of what drafts begin with
 
 
@@ -99,20 +96,12 @@ def step_table(
     extents: TableExtents,
     *,
     windows: Sequence[Span] = (),
-    replicas: int = 1,
-    once: bool = False,
     encoding_s: float = 0.0,
 ) -> StepTable:
-    """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
-    attention data parallelism: with one of them tokens are not exchanged between experts,
-    with `once` each goes once to a device. Images of a prompt take
+    """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. Images of a prompt take
     `encoding_s`, which the first stretch of its attention has: they are encoded when the prompt begins."""
-    own_experts = without_exchange if replicas == 1 else exchanged_once if once else gathered_once
     prefill, decode = (
-        (
-            *own_experts(operators[trace].operators),
-            *(own_experts(operators[trace].draft_operators) * (extents.drafts > 0)),
-        )
+        (*operators[trace].operators, *(operators[trace].draft_operators * (extents.drafts > 0)))
         for trace in ("prefill", "decode")
     )
     shared = [one for one in prefill if _is_shared(one)]
@@ -128,7 +117,7 @@ def step_table(
     passes = extents.drafts if extents.passes is None else extents.passes
     if passes > 1:  # the first draft runs over all tokens of the step, every other one over its own
         again = repeated(extents.decoding(1.0, windows), batch)
-        own += (passes - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
+        own += (passes - 1) * _seconds(operators["decode"].draft_operators, again, cost)
     linear = _seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost)
     decode_linear = _seconds(decoded, _tokens(each * batch), cost)
     if operators["prefill"].micro_batches > 1:
@@ -169,71 +158,6 @@ def launched(
     if seconds > 0.0:
         table = replace(table, decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own))
     return replace(table, linear=np.maximum(table.linear, with_prompts)) if with_prompts > 0.0 else table
-
-
-_EXCHANGES = ("mlp.dispatch", "mlp.gather", "mlp.all_gather")
-
-
-def without_exchange(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """The operators of a step whose ranks all hold every token: engines without attention data parallelism run their
-    own experts on all of them and add up, in the all-reduce that sums the shared experts or in one of its own.
-
-    Source: SGLang's and vLLM's expert parallel layers without data parallel attention. Left out: nothing is saved on
-    the gate, which then runs on every rank."""
-    dropped = [one for one in operators if one.label.endswith(_EXCHANGES)]
-    if not dropped:
-        return tuple(operators)
-    kept = [one for one in operators if one not in dropped]
-    if any(one.label.endswith("shared_experts.all_reduce") for one in kept):
-        return tuple(kept)
-    counts = max((one.counts for one in dropped), key=sum)
-    sums = [one for one in kept if one.label.endswith("attention_all_reduce") and one.kind == "all_reduce"]
-    return (*kept, *(replace(one, label="experts.all_reduce", counts=counts) for one in sums[-1:]))
-
-
-def gathered_once(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """The operators of a step whose attention replicas share slices of experts: engines gather every token once, sort
-    its rows out on each rank and scatter one sum a token; the operators move a row for each expert of a token.
-
-    Source: TensorRT-LLM's and SGLang's gather and reduce-scatter around experts behind data parallel attention."""
-    copies = max((one.experts.experts_per_token for one in operators if one.experts is not None), default=1)
-    return tuple(
-        replace(one, collective=_divided(one.collective, copies))
-        if one.kind in {"all_gather", "reduce_scatter"} and one.label.endswith(("mlp.dispatch", "mlp.gather"))
-        else one
-        for one in operators
-    )
-
-
-def exchanged_once(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """The operators of a step whose tokens go once to each device that holds some of their experts.
-
-    They go in the experts' format where that is NVFP4, and come back as one sum from each device.
-    Of R devices a token's k experts reach R (1 - (1 - 1/R)^k) under even routing; operators move k rows in 16 bits.
-    Source: TensorRT-LLM's exchange when quantised (tensorrt_llm/_torch/modules/fused_moe, `use_postquant_alltoall`).
-    DeepEP sends as often: its times on H100 and H200 are nearer so (tests/evaluator/test_step_tables.py)."""
-    narrow = any(one.weight_format == NVFP4 and one.experts is not None for one in operators)
-    return tuple(
-        replace(one, collective=_divided(one.collective, _parts(one, narrow=narrow)))
-        for one in gathered_once(operators)
-    )
-
-
-def _parts(operator: Operator, *, narrow: bool) -> Fraction:
-    parts, experts = Fraction(1), operator.experts
-    if operator.kind == "all_to_all" and experts is not None:
-        # 8 experts of a token on 4 devices are on 4 (1 - 0.75^8) = 3.6 of them.
-        reached = experts.ranks * (1 - Fraction(experts.ranks - 1, experts.ranks) ** experts.experts_per_token)
-        parts = experts.experts_per_token / reached
-    return parts * NARROWER if narrow and operator.label.endswith("mlp.dispatch") else parts
-
-
-def _divided(collective: CollectiveExtents | None, parts: int | Fraction) -> CollectiveExtents | None:
-    if collective is None:
-        return None
-    payload = collective.payload_bytes
-    moved = replace(payload, **{item.name: Fraction(getattr(payload, item.name)) / parts for item in fields(payload)})
-    return replace(collective, payload_bytes=moved)
 
 
 def _attention(
