@@ -135,16 +135,16 @@ def say_error(error: SweepdbError) -> None:
         tell(f"hint: {sentence(as_typed(error.hint))}")
 
 
+# Before names of what there is: a model's ends as a path does.
+_LISTED = r"\b(?:stored|nearest|known): "
 # A command or a name, which is to be typed as it is.
-_NAMED = r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
+_NAMED = rf"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |(?!{_LISTED})[a-z]+[0-9_./=@*:-]|[a-z]+$"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
 _TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$"
-# Names of what there is: a model's ends as a path does.
-_LISTED = r"\b(?:stored|nearest|known): [^:]*$"
 
 
 def sentence(text: str) -> str:
     """Capital letter and full stop, except for what is typed or copied."""
     started = text if re.match(_NAMED, text) else text[:1].upper() + text[1:]
-    copied = re.search(_TO_COPY, started) and not re.search(_LISTED, text)
+    copied = re.search(_TO_COPY, started) and not re.search(rf"{_LISTED}[^:]*$", text)
     return started if started[-1:] in ".?!:" or "\n" in started or copied else f"{started}."

@@ -211,6 +211,21 @@ def test_a_dry_run_captures_no_operator_that_the_store_has(example_store):
     assert done.stdout == "False\n", done.stderr
 
 
+def test_columns_of_one_name_keep_their_own_cells():
+    columns = ("before", "difference", "after", "difference")
+    shown = "".join(on_screen(table_lines(columns, [(1, "+2 %", 3, "+4 %")])))
+    assert " ".join(shown.splitlines()[-1].split()) == "1 +2 % 3 +4 %"
+
+
+def test_loads_without_references_have_no_column_of_them(tmp_path):
+    store = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = "evaluate Qwen/Qwen3-0.6B --device h100_sxm --num-devices 1 --input-length 100 --output-length 20"
+    assert sweepdb(f"{asked} --batch-range 8 --arrivals poisson --requests 200 --rates 1,2", store).code == 0
+    shown = on_terminal(["query", "capacity", "--rate", "2", "--tpot-limit", "50", "--store", store], 160)
+    assert "devices_" in shown
+    assert "probes" not in shown.partition("\nQwen/")[2]
+
+
 def test_a_table_that_nothing_makes_narrow_enough_is_shown_in_parts(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     names = [f"column_{number}" for number in range(12)]
