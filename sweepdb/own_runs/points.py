@@ -18,6 +18,7 @@ from evaluator.ledger import (
     deployment_of,
     engine_of,
     failure_of,
+    format_in_name,
     lengths_of,
     measured_device,
     measured_model,
@@ -217,7 +218,8 @@ def _device(name: str | None) -> str | None:
 
 def _formatted(one: StatedServer, name: str, model: ModelSpec, found: NamedServer) -> NamedServer:
     try:
-        formats = measured_precision(model, one.linear_quantization, one.attention_quantization, name=name)
+        stated = one.linear_quantization or format_in_name(one.model)
+        formats = measured_precision(model, stated, one.attention_quantization, name=name)
     except Unmatched:
         return found
     return found._replace(
