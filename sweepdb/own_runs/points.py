@@ -183,7 +183,8 @@ def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, floa
     )
     return OwnPoint(
         key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version, of_bursts=one.of_bursts and one.prefill_plan is None,
+        version=record.engine_version, shortest_length=None if one.client is None else one.client.shortest,
+        of_bursts=one.of_bursts and one.prefill_plan is None,
     )  # fmt: skip
 
 
