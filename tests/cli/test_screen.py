@@ -106,6 +106,9 @@ def test_plans_are_written_as_people_write_them(example_store):
     assert "tp8pp1dp1" not in shown
     pairs = on_terminal(arguments_of(QUESTIONS[2], example_store), 160)
     assert re.search(r"\d+ x TP\d.* \+ \d+ x TP\d", pairs)
+    whole = on_terminal(arguments_of("query deployments --num-devices 64 --tpot-limit 50", example_store), 160)
+    assert re.search(r"\d+ x TP\d", whole)
+    assert not re.search(r"tp\dpp", whole)
 
 
 def test_rules_and_assumptions_come_when_asked_for(example_store):
