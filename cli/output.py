@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -140,11 +141,12 @@ _LISTED = r"\b(?:stored|nearest|known): "
 # A command or a name, which is to be typed as it is.
 _NAMED = rf"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |(?!{_LISTED})[a-z]+[0-9_./=@*:-]|[a-z]+$"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
-_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$"
+_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,;]+)?$"
 
 
 def sentence(text: str) -> str:
     """Capital letter and full stop, except for what is typed or copied."""
-    started = text if re.match(_NAMED, text) else text[:1].upper() + text[1:]
+    named = re.match(_NAMED, text) or os.path.exists(text.partition(" ")[0])  # noqa: PTH110  Path refuses long words
+    started = text if named else text[:1].upper() + text[1:]
     copied = re.search(_TO_COPY, started) and not re.search(rf"{_LISTED}[^:]*$", text)
     return started if started[-1:] in ".?!:" or "\n" in started or copied else f"{started}."

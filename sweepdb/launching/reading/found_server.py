@@ -57,7 +57,7 @@ class FoundServer:
     def options(self) -> dict[str, object]:
         """Keywords of `evaluate`. An unread model is refused by its reader."""
         if self.model is None:
-            hint = "name it before the options, such as sweepdb plan MODEL --from-deployment ..."
+            hint = "name it as well: sweepdb plan MODEL `from_deployment=FILE`"
             raise InputError(f"{self.where} names no model", hint=hint)
         routed = load_model(self.model)[1].routed
         first, last = min(self.batch_sizes, default=1), max(self.batch_sizes, default=self.most_requests)
