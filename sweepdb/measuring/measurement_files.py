@@ -193,7 +193,7 @@ def _as_published(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
             continue
         formats = ledger.measured_precision(model, ledger.format_in_name(one), None, name=name)
         if narrow := [format_ for format_ in formats.weights if format_ != "BF16"]:
-            return [f"weights taken as {narrow[0]}, as {one} is published (--set precision=bf16 says otherwise)"]
+            return [f"no precision is stated: weights taken as {narrow[0]}, as {one} is published"]
     return []
 
 
