@@ -141,7 +141,7 @@ _LISTED = r"\b(?:stored|nearest|known): "
 # A command or a name, which is to be typed as it is.
 _NAMED = rf"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |(?!{_LISTED})[a-z]+[0-9_./=@*:-]|[a-z]+$"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
-_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,;]+)?$"
+_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb (?:[^.;,]|\.\d)*$|--[^ ]+(?: [^ ,;]+)?$"
 
 
 def sentence(text: str) -> str:

@@ -195,6 +195,7 @@ def test_every_word_of_the_table_means_an_option_of_a_command():
         ("tp 3 is not 4 devices", "tp 3 is not 4 devices."),
         ("did you mean 0.9?", "Did you mean 0.9?"),
         ("nothing fits", "Nothing fits."),
+        ("sweepdb prices set h100 2.5 h200 3.5", "sweepdb prices set h100 2.5 h200 3.5"),
         ("evaluate --output-length 211.125", "Evaluate --output-length 211.125"),
     ],
 )
