@@ -15,6 +15,7 @@ from conftest_cli import sweepdb
 from conftest_terminal import on_terminal
 from quick import quick
 
+from cli.derived import as_typed
 from cli.render import progress as progress_lines
 from cli.render.progress import ProgressBar, ProgressLine
 from cli.render.rows import Paragraph, table_lines
@@ -237,3 +238,15 @@ def test_a_table_that_nothing_makes_narrow_enough_is_shown_in_parts(capsys, monk
     assert max(map(len, shown.splitlines())) <= 40
     for number in range(1, 12):
         assert f"{29 * 1000.5 + number:.1f}" in shown
+
+
+def test_sentences_with_options_are_broken_at_the_terminals_width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    told = Paragraph(
+        "Its limits may be missed, and predictions err by more; `confidence=0.8` gives another deployment."
+    )
+    shown = "".join(on_screen(map(as_typed, [told])))
+    assert "--confidence 0.8 gives" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 60
+    unbroken = Paragraph(f"{'limits ' * 20}`tpot_limit`", unbroken=True)
+    assert str(as_typed(unbroken)) == f"{'limits ' * 20}--tpot-limit\n"
