@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.render.rows import Paragraph
 from sweepdb.asking import Declared, plain_types
 
 _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
@@ -37,9 +36,7 @@ def as_typed(text: str) -> str:
         return named or _FLAGS.get(keyword, spelled(keyword)) + (f" {value}" if value else "")
 
     # Text without keywords stays the piece that it is: a terminal draws tables in its own way.
-    if not _NAMED.search(text):
-        return text
-    return text.in_words(as_typed) if isinstance(text, Paragraph) else _NAMED.sub(option, text)
+    return _NAMED.sub(option, text) if _NAMED.search(text) else text
 
 
 def _flags(keyword: str, item: Declared) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
-from cli.render.rows import rendered
+from cli.render.rows import Paragraph, rendered
 from cli.visible import is_quiet, visible
 from store.errors import InputError, SweepdbError
 from store.texts import counted
@@ -128,6 +128,12 @@ def browse(address: str, *, shown: str | None = None) -> None:
         tell(f"no browser can be started here; this is what it would show: {address}")
     elif shown is not None:
         say(shown)
+
+
+def typed(pieces: Iterable[str]) -> Iterator[str]:
+    """Pieces of a text with options as they are typed; a terminal still breaks its sentences."""
+    for piece in pieces:
+        yield piece.in_words(as_typed) if isinstance(piece, Paragraph) else as_typed(piece)
 
 
 def say_error(error: SweepdbError) -> None:

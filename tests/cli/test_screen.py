@@ -15,7 +15,7 @@ from conftest_cli import sweepdb
 from conftest_terminal import on_terminal
 from quick import quick
 
-from cli.derived import as_typed
+from cli.output import typed
 from cli.render import progress as progress_lines
 from cli.render.progress import ProgressBar, ProgressLine
 from cli.render.rows import Paragraph, table_lines
@@ -245,8 +245,8 @@ def test_sentences_with_options_are_broken_at_the_terminals_width(monkeypatch):
     told = Paragraph(
         "Its limits may be missed, and predictions err by more; `confidence=0.8` gives another deployment."
     )
-    shown = "".join(on_screen(map(as_typed, [told])))
+    shown = "".join(on_screen(typed([told])))
     assert "--confidence 0.8 gives" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 60
     unbroken = Paragraph(f"{'limits ' * 20}`tpot_limit`", unbroken=True)
-    assert str(as_typed(unbroken)) == f"{'limits ' * 20}--tpot-limit\n"
+    assert "".join(typed([unbroken])) == f"{'limits ' * 20}--tpot-limit\n"
