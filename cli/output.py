@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
-from cli.render.rows import rendered
+from cli.render.rows import Paragraph, rendered
 from cli.visible import is_quiet, visible
 from store.errors import InputError, SweepdbError
 from store.texts import counted
@@ -129,22 +130,29 @@ def browse(address: str, *, shown: str | None = None) -> None:
         say(shown)
 
 
+def typed(pieces: Iterable[str]) -> Iterator[str]:
+    """Pieces of a text with options as they are typed; a terminal still breaks its sentences."""
+    for piece in pieces:
+        yield piece.in_words(as_typed) if isinstance(piece, Paragraph) else as_typed(piece)
+
+
 def say_error(error: SweepdbError) -> None:
     tell(f"error: {sentence(as_typed(error.message))}")
     if error.hint:
         tell(f"hint: {sentence(as_typed(error.hint))}")
 
 
+# Before names of what there is: a model's ends as a path does.
+_LISTED = r"\b(?:stored|nearest|known): "
 # A command or a name, which is to be typed as it is.
-_NAMED = r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
+_NAMED = rf"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |(?!{_LISTED})[a-z]+[0-9_./=@*:-]|[a-z]+$"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
-_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb [^.;,]*$|--[^ ]+(?: [^ ,.;]+)?$"
-# Names of what there is: a model's ends as a path does.
-_LISTED = r"\b(?:stored|nearest|known): [^:]*$"
+_TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb (?:[^.;,]|\.\d)*$|--[^ ]+(?: [^ ,;]+)?$"
 
 
 def sentence(text: str) -> str:
     """Capital letter and full stop, except for what is typed or copied."""
-    started = text if re.match(_NAMED, text) else text[:1].upper() + text[1:]
-    copied = re.search(_TO_COPY, started) and not re.search(_LISTED, text)
+    named = re.match(_NAMED, text) or os.path.exists(text.partition(" ")[0])  # noqa: PTH110  Path refuses long words
+    started = text if named else text[:1].upper() + text[1:]
+    copied = re.search(_TO_COPY, started) and not re.search(rf"{_LISTED}[^:]*$", text)
     return started if started[-1:] in ".?!:" or "\n" in started or copied else f"{started}."

@@ -75,7 +75,7 @@ JOIN engine_decode_side() AS d ON p.question_group = d.question_group;
 
 -- The fewest devices of each row of a pair that carry the target, as many decodes as it takes and prefills until it holds,
 -- NULL of each group besides.
-CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
+CREATE OR REPLACE TEMP MACRO engine_enough(target_qps, target_users) AS TABLE
 WITH engine_rows AS (
     SELECT * FROM engine_rows()
 )
@@ -88,10 +88,12 @@ FROM (
         ) AS prefill_instances
     FROM (
         SELECT
-            *, least_count(qps, target_qps) AS decode_instances,
+            *, greatest(
+                least_count(qps, target_qps), ceil(target_users * 1000.0 / (qps * (unqueued_ms + answer_ms)))::BIGINT
+            ) AS decode_instances,
             busy_prefills(decode_instances, qps, service_ms, servers_each) AS fewest_prefills
         FROM engine_rows
-        WHERE target_qps IS NOT NULL
+        WHERE coalesce(target_qps, target_users) IS NOT NULL
     )
 )
 GROUP BY question_group
@@ -328,13 +330,15 @@ WITH aggregated_side AS (
     )
 ),
 enough AS MATERIALIZED (
-    SELECT question_group, 'aggregated' AS mode, min(least_count(qps, target_qps) * size) AS devices
+    SELECT
+        question_group, 'aggregated' AS mode,
+        min(greatest(least_count(qps, target_qps), ceil(target_users / concurrency)::BIGINT) * size) AS devices
     FROM aggregated_side
     GROUP BY question_group
     UNION ALL
     SELECT question_group, 'pd', devices FROM formula_enough(target_qps)
     UNION ALL
-    SELECT question_group, 'pd', devices FROM engine_enough(target_qps)
+    SELECT question_group, 'pd', devices FROM engine_enough(target_qps, target_users)
 ),
 ends AS MATERIALIZED (
     SELECT

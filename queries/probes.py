@@ -57,7 +57,7 @@ def find_scenario(location: StoreLocation, start: str) -> int:
         statement = "SELECT id, key FROM scenario WHERE key LIKE ? LIMIT 3"
         found = transaction.named(statement, (f"{start}%",))
     if not found:
-        raise InputError(f"no scenario {start!r} in this store")
+        raise InputError(f"no scenario {start!r} in this store", hint="take a row of an answer: sweepdb query best")
     first, *others = found.values()
     if others:
         raise InputError(f"{start!r} is the start of several scenarios; give more digits: {first}, {others[0]}")

@@ -251,6 +251,6 @@ def _say_kept(kept: measuring.Kept, own_engine: bool) -> None:
         return
     say(
         f"{counted(kept.errors, 'error')} stored, of {counted(kept.scenarios, 'scenario')}"
-        f" ({counted(kept.probes, 'probe')} new);"
-        " next: sweepdb sql 'FROM validation LIMIT 10'"
+        f" ({counted(kept.probes, 'probe')} new)"
+        + ("; next: sweepdb sql 'FROM validation LIMIT 10'" if kept.errors else "")
     )

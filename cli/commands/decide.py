@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from cli.commands.planning import WRITTEN, asking
-from cli.derived import as_typed, with_parameters
-from cli.output import check_format, say, write_rows, write_text
+from cli.derived import with_parameters
+from cli.output import check_format, say, typed, write_rows, write_text
 from cli.render.decisions import decision_lines
 from cli.shared_options import FailEmptyOption, JobsOption, StoreOption, joined_numbers
 from store.errors import InputError, NothingFits
@@ -84,7 +84,7 @@ def _make_starts(
 
 def _write(found: deciding.Decision, format_: str) -> None:
     if format_ == "table":
-        write_text(map(as_typed, decision_lines(found)))
+        write_text(typed(decision_lines(found)))
     elif format_ == "json":
         write_text((json.dumps(deciding.document(found), ensure_ascii=False, indent=1), "\n"))
     else:

@@ -14,7 +14,7 @@ import typer
 
 from cli import shared_options
 from cli.derived import as_typed, spelled, with_parameters
-from cli.output import FORMATS, check_format, say, write_rows, write_text
+from cli.output import FORMATS, check_format, say, typed, write_rows, write_text
 from cli.render.expected_error import error_lines
 from cli.render.plans import plan_lines, server_lines
 from cli.render.progress import READING, ProgressBar
@@ -62,7 +62,7 @@ def plan(
     if found.probes_evaluated:
         say(f"sweep {found.sweep}: {counted(found.probes_evaluated, 'probe')} stored")
     if format_ == "table":
-        write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
+        write_text(typed(plan_lines(found, wide=wide, explain=explain)), output)
     elif format_ == "html":
         _write_page(found, ["plan", model, *_typed(options), "--format", "html"], output, store)
     elif format_ == "json-full":
@@ -109,7 +109,7 @@ def _plan_server(  # noqa: PLR0917  what the command was given
     with asking(store, jobs) as asked:
         found = planning.plan_server(started, model, **asked, **given)
     if format_ == "table":
-        write_text(map(as_typed, server_lines(found)), output)
+        write_text(typed(server_lines(found)), output)
     else:
         write_rows(found.columns, found.rows, format_, output)
     return 0

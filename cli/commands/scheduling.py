@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.derived import as_typed
-from cli.output import FORMATS, check_format, write_rows, write_text
+from cli.output import FORMATS, check_format, typed, write_rows, write_text
 from cli.pictures import PICTURES, check_picture, write_specification
 from cli.render.decisions import pool_lines, schedule_lines
 from cli.shared_options import OutputOption, StoreOption
@@ -78,7 +77,7 @@ def schedule(  # noqa: PLR0917  one of each option
 
 def _show_day(found: scheduling.DaySchedule, format_: str, output: Path | None) -> None:
     if format_ == "table":
-        write_text(map(as_typed, schedule_lines(found)), output)
+        write_text(typed(schedule_lines(found)), output)
     elif format_ in PICTURES:
         write_specification(reporting.scheduled_picture(found), format_, output)
     else:
@@ -128,6 +127,6 @@ def _by_model(traces: Sequence[str]) -> dict[str, str]:
 def _show_pool(traces: dict[str, str], asked: dict[str, Any], format_: str, output: Path | None) -> None:
     found = scheduling.schedule_pool(traces, **asked)
     if format_ == "table":
-        write_text(map(as_typed, pool_lines(found)), output)
+        write_text(typed(pool_lines(found)), output)
     else:
         write_rows(found.columns, found.rows, format_, output)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import FORMATS, check_format, say, tell, write_rows, write_text
+from cli.output import FORMATS, check_format, say, tell, typed, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption, TimeoutOption
 from store.errors import Drifted, InputError
 from sweepdb import stores, watching, web
@@ -132,7 +132,7 @@ def _write_watched(found: watching.Watched, format_: str, output: Path | None) -
     if format_ == "table":
         from cli.render.decisions import watched_lines
 
-        write_text(map(as_typed, watched_lines(found)), output)
+        write_text(typed(watched_lines(found)), output)
         return
     write_rows(found.columns, found.rows, format_, output)
     for line in found.sentences():

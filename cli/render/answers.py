@@ -302,12 +302,13 @@ def _beside(
         for name, head in zip(chosen, heads, strict=True)
         if name in _PLANS
     }
-    if {"prefill_plan", "decode_plan"} <= set(chosen):
+    if "deployment" in chosen or {"prefill_plan", "decode_plan"} <= set(chosen):
         found["deployment"] = [_deployment(row) for row in rows]
-        found["probes"] = [
+        probes = [
             " ".join(str(row[name]) for name in asking.HELD if row.get(name) is not None and name in chosen)
             for row in rows
         ]
+        found |= {"probes": probes} if any(probes) else {}  # loads have none
     slacks = [_slack(row, limits) for row in rows]
     return {**found, "slack": slacks} if any(slacks) else found
 

@@ -61,8 +61,11 @@ def pool_lines(found: scheduling.PoolSchedule) -> Iterator[str]:
         yield Paragraph(line)
     yield "\n"
     shown = [place for place, name in enumerate(found.columns) if name != "scenario"]
-    rows = ([row[place] for place in shown] for row in found.rows)
-    yield from table_lines([found.columns[place] for place in shown], list(rows))
+    rows = [
+        [planning.short_plan(str(row[place])) if found.columns[place] == "plan" else row[place] for place in shown]
+        for row in found.rows
+    ]
+    yield from table_lines([found.columns[place] for place in shown], rows)
 
 
 def watched_lines(found: watching.Watched) -> Iterator[str]:

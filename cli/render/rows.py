@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from numbers import Number
 from typing import Literal, Self
@@ -31,15 +31,20 @@ class Aside(str):
 class Paragraph(str):
     """Sentences that a terminal breaks at its own width."""
 
-    __slots__ = ("indent", "sentences")
+    __slots__ = ("indent", "sentences", "unbroken")
     sentences: str
     indent: str
+    unbroken: bool
 
     def __new__(cls, sentences: str, *, indent: str = "", unbroken: bool = False) -> Self:
         """The sentences, filled for whom no width is known, or as one line."""
         made = super().__new__(cls, f"{sentences}\n" if unbroken else filled(sentences, WIDEST_TEXT, indent))
-        made.sentences, made.indent = sentences, indent
+        made.sentences, made.indent, made.unbroken = sentences, indent, unbroken
         return made
+
+    def in_words(self, words: Callable[[str], str]) -> Self:
+        """The same in other words, which a terminal breaks as well."""
+        return type(self)(words(self.sentences), indent=self.indent, unbroken=self.unbroken)
 
 
 class Table(str):

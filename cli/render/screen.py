@@ -116,19 +116,21 @@ def _least_telling(found: Sequence[_Column], all_columns: Sequence[_Column]) -> 
 
 
 def _columns(table: Table) -> list[_Column]:
-    cells = dict(zip(table.columns, zip(*table.rows, strict=True), strict=True))
-    more = [name for name in table.beside if name not in cells]
-    order: list[str] = []
-    for name in table.columns:
+    """By place, since two columns may have one name."""
+    more = [name for name in table.beside if name not in table.columns]
+    order: list[_Column] = []
+    for name, cells, numeric in zip(table.columns, zip(*table.rows, strict=True), table.numeric, strict=True):
         if name in _BEFORE or name in table.replaced:
-            order += [one for one in more if one not in order and _PLACE.get(one, name) == name]
-        order += [] if name in table.replaced else [name]
-    order += [one for one in more if one not in order]
-    numeric = dict(zip(table.columns, table.numeric, strict=True))
-    return [
-        _Column(name=name, cells=table.beside.get(name) or cells[name], numeric=numeric.get(name, False))
-        for name in order
-    ]
+            here = [one for one in more if _PLACE.get(one, name) == name]
+            order += [_beside(table, one) for one in here]
+            more = [one for one in more if one not in here]
+        if name not in table.replaced:
+            order.append(_Column(name=name, cells=table.beside.get(name) or cells, numeric=numeric))
+    return order + [_beside(table, one) for one in more]
+
+
+def _beside(table: Table, name: str) -> _Column:
+    return _Column(name=name, cells=table.beside[name], numeric=False)
 
 
 def _width(columns: Sequence[_Column]) -> int:

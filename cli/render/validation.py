@@ -111,7 +111,7 @@ def _peer_cells(both: tuple[Figures, Figures] | None, against: str | None) -> li
 
 def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
     points = {one.record_key for one in validation.comparisons}
-    if len(points) <= MOST_LISTED:
+    if 0 < len(points) <= MOST_LISTED:
         yield from point_lines(validation)
     if len(points) > 1 or against is not None:
         yield from _figure_lines(validation, against)
@@ -142,6 +142,10 @@ def point_lines(validation: Validation) -> Iterator[str]:
         yield "launch that the source states, too\n\n"
     heads = [head for _, name in shown for head in (name, "difference")] if two else ["predicted", "difference"]
     yield from table_lines(("point", "metric", "measured", *heads), rows)
+
+
+def _beside_measured(one: AtRate) -> tuple[float, float, str]:
+    return one.measured, one.predicted, _percent(one.error)
 
 
 def _called(metric: str) -> str:
@@ -229,8 +233,11 @@ def _choice_cells(choices: Choices | None) -> list[object]:
 def _rate_lines(at_rates: Sequence[AtRate]) -> Iterator[str]:
     if at_rates:
         yield "\npoints that state a rate of requests, beside stored loads at that rate, or simulated: ms\n"
-        columns = ("point", "requests_per_s", "metric", "measured", "predicted", "error", "knowledge")
-        yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in at_rates])
+        rows = [
+            (one.point[:8], one.requests_per_s, _called(one.metric), *_beside_measured(one), one.knowledge)
+            for one in at_rates
+        ]
+        yield from table_lines(("point", "requests/s", "metric", "measured", "predicted", "difference", "how"), rows)
 
 
 def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:
@@ -257,8 +264,8 @@ def _left_out(validation: Validation) -> Iterator[str]:
         yield "\n"
         yield from table_lines((title, "rows"), rows)
     if validation.twins:
-        yield f"\n{validation.twins} pairs of points have equal settings;"
-        yield f" {validation.noisy_twins} of them lie more than a factor of 1.25 apart (kept)\n"
+        yield f"\n{counted(validation.twins, 'pair')} of points with equal settings;"
+        yield f" more than a factor of 1.25 apart, and kept all the same: {validation.noisy_twins}\n"
 
 
 UNITS = {"ttft": "ms", "tpot": "ms"}

@@ -109,7 +109,7 @@ def kernel_format(quantisation: str, figures: DeviceFigures | None = None) -> Ke
     if found is None:
         known = sorted({*FORMATS, *map(str.lower, filter(None, QUANTISATIONS)), "mxfp4"})
         raise InputError(
-            f"no calibrated kernel format for quantisation {quantisation}", hint=f"known: {', '.join(known)}"
+            f"no calibrated kernel format for quantization {quantisation}", hint=f"known: {', '.join(known)}"
         )
     return found
 

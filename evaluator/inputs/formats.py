@@ -168,4 +168,4 @@ def _canonical(name: str) -> str:
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> InputError:
     nearest = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3)
-    return InputError(f"unknown {what} quantisation {name!r}", hint=f"nearest known: {', '.join(nearest or known)}")
+    return InputError(f"unknown {what} quantization {name!r}", hint=f"nearest known: {', '.join(nearest or known)}")

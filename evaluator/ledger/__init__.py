@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
     from evaluator.ledger.fitting.near_fit import MOST_PLACES, worth_measuring
     from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
-    from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
+    from evaluator.ledger.matching import Unmatched, format_in_name, measured_model, measured_precision
     from evaluator.ledger.predicting import (
         Asked,
         Evaluate,

@@ -18,7 +18,7 @@ from evaluator.inputs.launch import Client, Plan
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import illegality
 from evaluator.ledger.limits import impossible, saturated_users
-from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
+from evaluator.ledger.matching import Unmatched, format_in_name, measured_model, measured_precision
 from evaluator.ledger.readers.building import Circumstances, circumstances_of
 from evaluator.ledger.recipes import Served, client_of, flags_of, has_recipe, replicates_attention
 from store.errors import InputError
@@ -201,10 +201,9 @@ def _nominal(lengths: tuple[float, float], said: Circumstances) -> tuple[float, 
 def _formats(
     record: MeasurementRecord, model: ModelSpec, name: str, said: Circumstances, *, narrow_keys: bool
 ) -> Precision:
+    stated = record.precision or format_in_name(record.model)
     kv = record.kv_precision or ("fp8" if narrow_keys else None)
-    return measured_precision(
-        model, record.precision, kv, linear=said.linear_format, experts=said.experts_format, name=name
-    )
+    return measured_precision(model, stated, kv, linear=said.linear_format, experts=said.experts_format, name=name)
 
 
 def _year(record: MeasurementRecord, said: Circumstances) -> int | None:

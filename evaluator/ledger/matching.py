@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evaluator.inputs.formats import Precision
 from evaluator.inputs.model import ModelSpec, MoeMlp
-from evaluator.inputs.models import list_models, load_model
+from evaluator.inputs.models import list_models, load_model, published_precision
 
 # Names of models whose shapes the catalogue holds under another one.
 SAME_SHAPES: Mapping[str, str] = {
@@ -28,6 +28,7 @@ SAME_SHAPES: Mapping[str, str] = {
 }
 # Variants of a model that keep its shapes: a date, tuning, the precision of its weights.
 VARIANT = re.compile(r"-(?:2507|instruct|thinking|bf16|fp8|nvfp4|fp4)$")
+_NAMED_FORMAT = re.compile(r"-(bf16|fp8|nvfp4|fp4)$")
 _FORMAT = re.compile(r"-(?:bf16|fp8)$")  # of the one checkpoint of a model that the catalogue has
 # Starts of names, and what of the architecture the evaluator has no formula for.
 UNCOVERED: Mapping[str, str] = {
@@ -100,10 +101,13 @@ def measured_precision(
     experts: object = None,
     name: str = "",
 ) -> Precision:
-    """Of linears and experts, or both as `stated`.
+    """Of linears and experts, or both as `stated`; where nothing is, as published, since engines load what there is.
 
     A checkpoint decides where names are coarse: FP8 is by blocks if the model is, or if its publisher has such a twin
     of a 16-bit `name`. MXFP4 experts stay; NVFP4 mixtures follow their file's classes."""
+    if not (stated or linear or experts):
+        published = published_precision(model)
+        return replace(published, attention=_keys(kv)) if kv else published
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
     twin, mixers = _eight_bit_twin(name), None
@@ -117,10 +121,21 @@ def measured_precision(
         experts_format = "FP8_BLOCK"
     if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:
         linear_format, experts_format = model.native_linear, "MXFP4"
-    attention = "FP8" if (kv or "").lower().startswith("fp8") else "DISABLED"
+    attention = _keys(kv)
     if linear_format == experts_format == "NVFP4":
         return replace(_four_bits(model), attention=attention)
     return Precision(linear=linear_format, experts=experts_format, attention=attention, mixers=mixers)
+
+
+def _keys(kv: str | None) -> str:
+    return "FP8" if (kv or "").lower().startswith("fp8") else "DISABLED"
+
+
+def format_in_name(name: str | None) -> str | None:
+    """The format that a checkpoint ends in whose model the catalogue has otherwise: `fp8` of MODEL-FP8."""
+    short = (name or "").split("/")[-1].lower()
+    found = _NAMED_FORMAT.search(short)
+    return None if found is None or any(one.lower().endswith(f"/{short}") for one in list_models()) else found[1]
 
 
 def _four_bits(model: ModelSpec) -> Precision:

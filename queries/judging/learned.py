@@ -335,11 +335,14 @@ def with_words(
 def silent_notes(points: Sequence[OwnPoint]) -> tuple[str, ...]:
     if not points:
         return ()
-    one = points[0].setting
+    (first, *_), one = points, points[0].setting
     runs = "1 run of yours teaches" if len(points) == 1 else f"{len(points)} runs of yours teach"
+    drawn = "" if first.shortest_length is None else f" `client_lengths={first.shortest_length:g}`"
+    mean = (1.0 + (first.shortest_length or 1.0)) / 2  # a run has mean lengths, a question nominal ones
     said = (
         f"note: {runs} nothing, since no stored row predicts what was measured. Evaluate that plan and those lengths:"
-        f" `input_length={one.input_length:g}` `output_length={one.output_length:g}`, {points[0].batch_size} users"
+        f" `input_length={one.input_length / mean:.0f}` `output_length={one.output_length / mean:.0f}`{drawn},"
+        f" {counted(first.batch_size, 'user')}"
     )
     return (said,)
 

@@ -24,14 +24,16 @@ from store.schema import OF_PLANS, SCENARIO_TABLES, WHOLE_MS
 
 _SIZES = tuple(size.name for size in OF_PLANS)
 _MEAN = "(1 + coalesce(sj.shortest_length, 1)) / 2"  # of nominal lengths, as a client that draws them states them
+_DRAWN = "'shortest_length'"
 _ABOUT = (
     "SELECT sc.id, sc.key, m.key, d.key, d.name, d.family, pr.key, pr.linear_quantization, pr.experts_quantization,"  # noqa: S608  our text
     " pr.attention_quantization, sj.serving_model, sj.convention, sj.compile,"
     f" {_MEAN} * coalesce(w.input_length, w.input_length_mean), {_MEAN} * w.output_length,"
     " w.input_length IS NULL OR w.prefix_cache_hit_rate > 0 OR w.mtp_tokens > 0 OR w.images IS NOT NULL"
-    " OR coalesce(sj.unusual_service, '') <> '', p.num_devices, "
+    f" OR coalesce(sj.unusual_service, '') NOT IN ('', {_DRAWN}), p.num_devices, "
     + " || ' ' || ".join(f"p.{name}" for name in _SIZES)
-    + f", p.dp, p.pp, p.ep, sj.phase FROM {SCENARIO_TABLES} WHERE sc.status = 'ok'"
+    + f", p.dp, p.pp, p.ep, sj.phase, CASE WHEN sj.unusual_service = {_DRAWN} THEN sj.shortest_length END"
+    f" FROM {SCENARIO_TABLES} WHERE sc.status = 'ok'"
 )
 
 # Rows that the database itself has: a look-up each, where files are read from end to end.
@@ -93,6 +95,7 @@ class Known(NamedTuple):
     pp: int
     ep: int
     phase: str
+    drawn_from: float | None  # its own share of the lengths: of it are runs whose client draws from as short ones
 
     @property
     def apart(self) -> bool:
@@ -113,6 +116,7 @@ class Known(NamedTuple):
 
     def setting(self, batch_size: float) -> Setting:
         plan = f"unusual {self.id}" if self.unusual else f"{self.phase} {self.plan}" if self.apart else self.plan
+        plan = plan if self.drawn_from is None else f"from {self.drawn_from:g} {plan}"
         return Setting(batch_size * self.dp * self.pp, self.input_length, self.output_length, self.num_devices, self.dp,
                        self.ep, plan)  # fmt: skip
 
@@ -425,5 +429,6 @@ def _nearest(point: OwnPoint, scenarios: Sequence[Known]) -> Known | None:
         lengths = ((one.input_length, point.setting.input_length), (one.output_length, point.setting.output_length))
         return max(abs(math.log(stored / measured)) for stored, measured in lengths)
 
-    near = [one for one in scenarios if apart(one) <= math.log1p(NEAR_LENGTHS)]
+    drawn = [one for one in scenarios if one.drawn_from in {None, point.shortest_length}]
+    near = [one for one in drawn if apart(one) <= math.log1p(NEAR_LENGTHS)]
     return min(near, key=lambda one: (apart(one), -one.id), default=None)

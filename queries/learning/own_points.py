@@ -58,6 +58,7 @@ class OwnPoint:
     prompts: Apart | None = None
     requests_per_s: float | None = None  # that arrive at one instance, whoever waits
     order: tuple[float, int] = (0.0, 0)  # when measured, its number in the store
+    shortest_length: float | None = None  # where a client draws lengths: the shortest over the longest
     of_bursts: bool = False  # TTFT teaches nothing: it is of prompts that came all at once
 
     @property

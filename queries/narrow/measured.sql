@@ -43,10 +43,13 @@ SELECT
 FROM measured_pairs()
 WHERE tpot_exclusive_ms > 0 AND rate > 0;
 
-CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
-SELECT question_group, devices FROM predicted_engine_enough(target_qps)
+CREATE OR REPLACE TEMP MACRO engine_enough(target_qps, target_users) AS TABLE
+SELECT question_group, devices FROM predicted_engine_enough(target_qps, target_users)
 UNION ALL
-SELECT question_group, min(least_count(qps, target_qps) * num_devices) FROM measured_pairs() GROUP BY question_group;
+SELECT
+    question_group, min(greatest(least_count(qps, target_qps), ceil(target_users / concurrency)::BIGINT) * num_devices)
+FROM measured_pairs()
+GROUP BY question_group;
 
 -- As many copies of each measured pair as the devices hold, each as good as the one that was measured.
 CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE

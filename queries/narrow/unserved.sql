@@ -18,7 +18,7 @@ SELECT unnest(NULL::STRUCT(
     decode_plan VARCHAR, prefill_probe VARCHAR, prefill_device VARCHAR, prefill_plan VARCHAR
 ))
 WHERE FALSE;
-CREATE OR REPLACE TEMP MACRO engine_enough(target_qps) AS TABLE
+CREATE OR REPLACE TEMP MACRO engine_enough(target_qps, target_users) AS TABLE
 SELECT unnest(NULL::STRUCT(question_group INTEGER, devices BIGINT)) WHERE FALSE;
 CREATE OR REPLACE TEMP MACRO engine_deployments(target_qps, target_users, looked_at) AS TABLE
 SELECT unnest(NULL::STRUCT(question_group INTEGER, e2e_ms DOUBLE, prefill_wait_ms DOUBLE, slot_wait_ms DOUBLE, users DOUBLE)) WHERE FALSE;

@@ -89,6 +89,9 @@ def _answer(found: Decision) -> str:
 
 def _read(found: Decision) -> Iterator[str]:
     count = len(found.runs)
+    if not count and any(one.stands.endswith(("run", "runs")) for one in found.others):
+        yield "No run of yours is of a setting here; runs of other settings correct them."
+        return
     if not count:
         yield "No run of yours was read: `sweepdb measurements import` brings results of benchmark clients."
         return

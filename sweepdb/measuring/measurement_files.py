@@ -179,9 +179,22 @@ def _said(path: Path, files: Iterable[ledger.FileRead], records: Sequence[Measur
         parts += [f"guessed: {'; '.join(file.guessed)}"] if file.guessed else []
         missing = [name for name, lacks in _WANTED.items() if any(lacks(one) for one, _ in found)]
         parts += [f"missing: {', '.join(missing)}"] if missing else []
-        parts += _of_runs(found) + _not_teaching(found)
+        parts += _as_published(found) + _of_runs(found) + _not_teaching(found)
         lines.append(_FileSaid(place, ". ".join(parts)))
     return lines
+
+
+def _as_published(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:
+    """Formats that no file says, where they are not 16 bits."""
+    for one in dict.fromkeys(record.model for record, _ in found if record.precision is None):
+        try:
+            name, model = ledger.measured_model(one)
+        except ledger.Unmatched:
+            continue
+        formats = ledger.measured_precision(model, ledger.format_in_name(one), None, name=name)
+        if narrow := [format_ for format_ in formats.weights if format_ != "BF16"]:
+            return [f"no precision is stated: weights taken as {narrow[0]}, as {one} is published"]
+    return []
 
 
 def _of_runs(found: Sequence[tuple[MeasurementRecord, int]]) -> list[str]:

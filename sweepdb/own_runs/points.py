@@ -18,6 +18,7 @@ from evaluator.ledger import (
     deployment_of,
     engine_of,
     failure_of,
+    format_in_name,
     lengths_of,
     measured_device,
     measured_model,
@@ -190,7 +191,8 @@ def _point(record: MeasurementRecord, one: Deployment, taught: Mapping[str, floa
     )
     return OwnPoint(
         key=record.key, source=record.source, server=server, setting=setting, batch_size=size, measured=taught,
-        version=record.engine_version, of_bursts=one.of_bursts and one.prefill_plan is None and RATE not in taught,
+        version=record.engine_version, shortest_length=None if one.client is None else one.client.shortest,
+        of_bursts=one.of_bursts and one.prefill_plan is None and RATE not in taught,
     )  # fmt: skip
 
 
@@ -225,7 +227,8 @@ def _device(name: str | None) -> str | None:
 
 def _formatted(one: StatedServer, name: str, model: ModelSpec, found: NamedServer) -> NamedServer:
     try:
-        formats = measured_precision(model, one.linear_quantization, one.attention_quantization, name=name)
+        stated = one.linear_quantization or format_in_name(one.model)
+        formats = measured_precision(model, stated, one.attention_quantization, name=name)
     except Unmatched:
         return found
     return found._replace(

@@ -37,7 +37,11 @@ def of_formats(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     if wide is None:
         yield f"As published, in {in_words(about.published)}, nothing satisfies the limits; this is {name}."
         return
-    if narrow["carries_target"] and wide["carries_target"]:
+    if narrow["carries_target"] and wide["carries_target"] and plan.ranking == "cost":
+        money, before = number_of(narrow["usd_per_hour"]), number_of(wide["usd_per_hour"])
+        had = f"{before:,.2f} USD an hour"
+        carried = f"costs {money:,.2f} USD an hour, {money / before:.2f} x as much"
+    elif narrow["carries_target"] and wide["carries_target"]:
         share = number_of(narrow["devices_used"]) / number_of(wide["devices_used"])
         had = counted(number_of(wide["devices_used"]), "device")
         carried = f"takes {counted(number_of(narrow['devices_used']), 'device')}, {share:.2f} x as many"
@@ -170,8 +174,12 @@ def of_confidence(plan: DeploymentPlan, best: Row) -> Iterator[str]:
     else:
         (first, *_) = surely.dicts()
         brought = f"{number_of(first['system_requests_per_s']):.3g} requests/s"
+        devices = counted(number_of(first["devices_used"]), "device")
         if first["carries_target"]:
-            brought = f"{counted(number_of(first['devices_used']), 'device')}{_money(first)}"
+            brought = f"{devices}{_money(first)}"
+        elif first["carries_target"] is not None:
+            users = "" if first["users"] is None else f"{counted(number_of(first['users']), 'user')}, "
+            brought = f"{users}{brought} on {devices}, less than asked for"
         yield f"{start}; `confidence=0.8` gives {described(first)}: {brought}."
 
 

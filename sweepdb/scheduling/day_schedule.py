@@ -10,6 +10,7 @@ from typing import NamedTuple
 from evaluator import arrivals
 from queries.asking import Framed
 from store.location import StoreLocation
+from sweepdb.planning.labels import short_plan
 
 
 class Usual(NamedTuple):
@@ -69,7 +70,7 @@ class Candidate:
         for role, one in zip(self.roles, self.sides, strict=True):
             counts = one.scaled[kind].of_hours()
             named = "" if self.decode is None else f"{role} "
-            found.append(f"{replica_range(int(counts.min()), int(counts.max()), named)} of {one.plan}")
+            found.append(f"{replica_range(int(counts.min()), int(counts.max()), named)} of {short_plan(one.plan)}")
         return " and ".join(found)
 
 
@@ -133,7 +134,7 @@ class DaySchedule(Framed):
         for rank, one in enumerate(self.candidates, start=1):
             hours = (one.device_hours(kind) if kind in one.scaled else None for kind in self.kinds)
             usd = (one.usd(kind) if kind in one.scaled else None for kind in self.kinds)
-            plans = " + ".join(side.plan for side in one.sides)
+            plans = " + ".join(short_plan(side.plan) for side in one.sides)
             devices = " + ".join(str(side.num_devices) for side in one.sides) if one.decode else one.num_devices
             yield (rank, one.device, plans, devices, one.moved is not None, *hours, *usd)
 

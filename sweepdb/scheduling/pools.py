@@ -16,6 +16,8 @@ from evaluator import arrivals, inputs
 from queries.asking import Framed
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.texts import counted
+from sweepdb.planning.labels import short_plan
 from sweepdb.planning.ranking import number_of
 from sweepdb.scheduling.day_schedule import USUAL, Candidate, replica_range
 from sweepdb.scheduling.pool_program import Allotted, Choice, Pool, allotted
@@ -85,7 +87,7 @@ class PoolSchedule(Framed):
         """Devices in use, lost requests, attainment."""
         devices = " and ".join(f"{count} {kind}" for kind, count in self.pool.items())
         yield (
-            f"{len(self.models)} models run on {devices}: {self.device_hours:,.1f} device-hours;"
+            f"{counted(len(self.models), 'model')} on {devices}: {self.device_hours:,.1f} device-hours;"
             f" what each model's busiest hour needs, all day, would be {self.device_hours_apart:,.1f}."
         )
         if self.usd is not None:
@@ -107,7 +109,7 @@ class PoolSchedule(Framed):
         shares = [share for share, lost in zip(one.attained, one.lost, strict=True) if share is not None and lost < 1]
         run = one.deployment
         on = f" on {run.device}" if len(self.pool) > 1 else ""
-        runs = f"{one.model} runs {replica_range(min(one.replicas), max(one.replicas))} of {run.plan}{on}"
+        runs = f"{one.model} runs {replica_range(min(one.replicas), max(one.replicas))} of {short_plan(run.plan)}{on}"
         if not shares:
             return f"{runs}, and turns requests away in every hour."
         missed = sum(share < self.attainment for share in shares)

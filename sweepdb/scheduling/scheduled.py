@@ -20,6 +20,7 @@ from queries.asking import question_of
 from queries.connect import connect
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from sweepdb.planning.labels import short_plan
 from sweepdb.planning.ranking import Row, number_of
 from sweepdb.scheduling.day_schedule import USUAL, Candidate, DaySchedule
 from sweepdb.sessions import open_session
@@ -278,9 +279,9 @@ class AskedDay:
         try:
             needed = self._fewest(one, self.simulation(one, location), first)
         except arrivals.LimitsUnmetError as error:
+            plans = " and ".join(short_plan(side.plan) for side in one.sides)
             raise InputError(
-                f"no number of replicas of {' and '.join(side.plan for side in one.sides)} keeps the limits in hour"
-                f" {error.hour}",
+                f"no number of replicas of {plans} keeps the limits in hour {error.hour}",
                 hint="longer limits, or a lower `attainment`",
             ) from error
         self._check_room(max(int(side.max()) for side in needed))

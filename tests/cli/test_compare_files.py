@@ -149,3 +149,8 @@ def test_wrong_input_is_one_sentence(tmp_path, before, others, said):
     assert outcome.code == 2
     assert said in outcome.err
     assert outcome.out == ""
+
+
+def test_a_file_of_one_word_is_named_as_it_was_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sweepdb("compare before after").err == "error: before: no such file or directory.\n"

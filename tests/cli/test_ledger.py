@@ -602,5 +602,11 @@ def test_points_of_an_open_loop_are_compared_with_loads_at_their_rate(tmp_path):
     assert found[60.0, "tpot"]["knowledge"] == "simulated"
     assert found[60.0, "tpot"]["predicted"] > loads[1]["tpot"]  # ten times as many are in flight
     assert document["excluded"] == []
-    said = sweepdb("validate", url).out
-    assert "points that state a rate of requests, beside stored loads at that rate" in said
+    done = sweepdb("validate", url)
+    told, title, heads, *_ = done.out.splitlines()
+    assert (told, title) == (
+        "",
+        "points that state a rate of requests, beside stored loads at that rate, or simulated: ms",
+    )
+    assert heads.split() == ["point", "requests/s", "metric", "measured", "predicted", "difference", "how"]
+    assert "FROM validation" not in done.err  # no error was stored to look at

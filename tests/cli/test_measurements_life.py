@@ -282,6 +282,17 @@ def test_an_import_says_of_each_file_what_is_missing_and_what_failed(tmp_path, s
     assert "1 point corrects no answers: engine not stated" in said
 
 
+def test_an_import_says_what_formats_it_takes_where_no_file_says(tmp_path, store_url):
+    run = {"backend": "vllm", "request_throughput": 4.0, "completed": 60, "total_input_tokens": 60_000,
+           "total_output_tokens": 6_000, "max_concurrency": 4, "mean_ttft_ms": 60.0, "mean_tpot_ms": 9.5}  # fmt: skip
+    for model, told in (("Qwen/Qwen3-32B-FP8", True), ("Qwen/Qwen3-32B", False)):
+        (tmp_path / "run.json").write_text(json.dumps({**run, "model_id": model}), encoding="utf-8")
+        said = sweepdb(f"measurements import {tmp_path}/run.json", store_url).err
+        assert (f"weights taken as FP8_BLOCK, as {model} is published" in said) is told
+        stated = sweepdb(f"measurements import {tmp_path}/run.json --set precision=fp8", store_url).err
+        assert "weights taken" not in stated
+
+
 def test_an_import_says_that_first_prompts_waited_for_one_another(tmp_path, store_url):
     """100 requests of 64 users: two each, and half of them come at once."""
     run = {"backend": "vllm", "engine_version": "0.19.1", "model_id": MODEL, "tp": 1, "device": "h100_sxm", "precision": "bf16",

@@ -15,6 +15,7 @@ from conftest_cli import sweepdb
 from conftest_terminal import on_terminal
 from quick import quick
 
+from cli.output import typed
 from cli.render import progress as progress_lines
 from cli.render.progress import ProgressBar, ProgressLine
 from cli.render.rows import Paragraph, table_lines
@@ -106,6 +107,9 @@ def test_plans_are_written_as_people_write_them(example_store):
     assert "tp8pp1dp1" not in shown
     pairs = on_terminal(arguments_of(QUESTIONS[2], example_store), 160)
     assert re.search(r"\d+ x TP\d.* \+ \d+ x TP\d", pairs)
+    whole = on_terminal(arguments_of("query deployments --num-devices 64 --tpot-limit 50", example_store), 160)
+    assert re.search(r"\d+ x TP\d", whole)
+    assert not re.search(r"tp\dpp", whole)
 
 
 def test_rules_and_assumptions_come_when_asked_for(example_store):
@@ -211,6 +215,21 @@ def test_a_dry_run_captures_no_operator_that_the_store_has(example_store):
     assert done.stdout == "False\n", done.stderr
 
 
+def test_columns_of_one_name_keep_their_own_cells():
+    columns = ("before", "difference", "after", "difference")
+    shown = "".join(on_screen(table_lines(columns, [(1, "+2 %", 3, "+4 %")])))
+    assert " ".join(shown.splitlines()[-1].split()) == "1 +2 % 3 +4 %"
+
+
+def test_loads_without_references_have_no_column_of_them(tmp_path):
+    store = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = "evaluate Qwen/Qwen3-0.6B --device h100_sxm --num-devices 1 --input-length 100 --output-length 20"
+    assert sweepdb(f"{asked} --batch-range 8 --arrivals poisson --requests 200 --rates 1,2", store).code == 0
+    shown = on_terminal(["query", "capacity", "--rate", "2", "--tpot-limit", "50", "--store", store], 160)
+    assert "devices_" in shown
+    assert "probes" not in shown.partition("\nQwen/")[2]
+
+
 def test_a_table_that_nothing_makes_narrow_enough_is_shown_in_parts(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     names = [f"column_{number}" for number in range(12)]
@@ -219,3 +238,15 @@ def test_a_table_that_nothing_makes_narrow_enough_is_shown_in_parts(capsys, monk
     assert max(map(len, shown.splitlines())) <= 40
     for number in range(1, 12):
         assert f"{29 * 1000.5 + number:.1f}" in shown
+
+
+def test_sentences_with_options_are_broken_at_the_terminals_width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    told = Paragraph(
+        "Its limits may be missed, and predictions err by more; `confidence=0.8` gives another deployment."
+    )
+    shown = "".join(on_screen(typed([told])))
+    assert "--confidence 0.8 gives" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 60
+    unbroken = Paragraph(f"{'limits ' * 20}`tpot_limit`", unbroken=True)
+    assert "".join(typed([unbroken])) == f"{'limits ' * 20}--tpot-limit\n"

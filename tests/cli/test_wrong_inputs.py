@@ -199,8 +199,19 @@ def test_every_word_of_the_table_means_an_option_of_a_command():
         ("server.sh:1: no result", "server.sh:1: no result."),
         ("tp 3 is not 4 devices", "tp 3 is not 4 devices."),
         ("did you mean 0.9?", "Did you mean 0.9?"),
+        ("nothing fits", "Nothing fits."),
+        ("sweepdb prices set h100 2.5 h200 3.5", "sweepdb prices set h100 2.5 h200 3.5"),
+        ("evaluate --output-length 211.125", "Evaluate --output-length 211.125"),
     ],
 )
 def test_messages_are_sentences_but_for_what_is_copied(told, said):
     assert sentence(told) == said
     assert re.match(r"[A-Z0-9-]|[a-z0-9_]+[ .:]", said)
+
+
+def test_a_folder_called_as_any_word_is_named_as_it_was_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "started").mkdir()
+    assert sentence("started is not empty") == "started is not empty."
+    assert sentence("nothing is there") == "Nothing is there."
+    assert sentence(f"{'long' * 99} is no model") == f"L{'ong' + 'long' * 98} is no model."

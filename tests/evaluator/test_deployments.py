@@ -116,6 +116,27 @@ def test_formats_as_the_checkpoint_has_them(model, stated, modes, linear, expert
     assert (found.linear, found.experts, found.attention) == (linear, experts, "DISABLED")
 
 
+@pytest.mark.parametrize(
+    ("model", "linear", "experts"),
+    [
+        # `vllm bench serve` writes no format, and the server loaded what the name stands for.
+        ("Qwen/Qwen3-32B", "BF16", "BF16"),
+        ("Qwen/Qwen3-32B-FP8", "FP8_BLOCK", "FP8_BLOCK"),
+        ("deepseek-ai/DeepSeek-R1", "FP8_BLOCK", "FP8_BLOCK"),
+        ("openai/gpt-oss-120b", "BF16", "MXFP4"),
+        # The catalogue has these in 16 bits, in eight, and in blocks of eight.
+        ("Qwen/Qwen3-14B-FP8", "FP8", "FP8"),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "BF16", "BF16"),
+        ("nvidia/DeepSeek-R1-NVFP4", "BF16", "NVFP4"),
+    ],
+)
+def test_a_run_that_states_no_format_is_of_the_checkpoint_it_names(model, linear, experts):
+    point = record(model=model, precision=None, device="h200_sxm", num_devices=8, decode=SideRecord(tp=8))
+    found = deployment_of(point).precision
+    assert (found.linear, found.experts, found.attention) == (linear, experts, "DISABLED")
+    assert deployment_of(replace(point, kv_precision="fp8")).precision == replace(found, attention="FP8")
+
+
 def test_classes_of_a_measured_file_are_those_that_it_says():
     found = measured_precision(measured_model("nvidia/Kimi-K2.5-NVFP4")[1], "nvfp4", "fp8")
     assert found == Precision(linear="NVFP4", experts="NVFP4", mixers="BF16", attention="FP8")

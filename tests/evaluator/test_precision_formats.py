@@ -83,9 +83,9 @@ def test_checked_names_are_canonical():
 @pytest.mark.parametrize(
     "precision, complaint, hint",
     [
-        (Precision(linear="W8A9"), "unknown linear quantisation 'W8A9'", "W8A8_DYNAMIC"),
-        (Precision(experts="NVFP8"), "unknown linear quantisation 'NVFP8'", "NVFP4"),
-        (Precision(attention="FP4"), "unknown attention quantisation 'FP4'", "FP8"),
+        (Precision(linear="W8A9"), "unknown linear quantization 'W8A9'", "W8A8_DYNAMIC"),
+        (Precision(experts="NVFP8"), "unknown linear quantization 'NVFP8'", "NVFP4"),
+        (Precision(attention="FP4"), "unknown attention quantization 'FP4'", "FP8"),
         (Precision(linear="MXFP4", mxfp4_group_size=0), "`mxfp4_group_size` must lie between 1 and 8192, not 0", None),
     ],
 )

@@ -134,11 +134,12 @@ def test_users_are_those_in_flight(notebook, stored):
     assert any(row["carries_target"] for row in wanted.values())
 
 
-def test_a_number_of_users_is_answered_with_the_row_of_as_many(notebook, stored):
-    """The fewest devices that carry 100 users; of their rows that whose whole request is shortest, by brute force."""
-    found = by_place(notebook.deployments(concurrency=100.0, **LIMITS))
+@pytest.mark.parametrize("users", [100, 20_000])
+def test_a_number_of_users_is_answered_with_the_row_of_as_many(notebook, stored, users):
+    """The fewest devices that carry the users; of their rows that whose whole request is shortest, by brute force."""
+    found = by_place(notebook.deployments(concurrency=users, **LIMITS))
     for device in DEVICES:
-        rows = [(math.ceil(100 / row["concurrency"]), row, qps) for row, qps in admitted(read_rows(stored), device)]
+        rows = [(math.ceil(users / row["concurrency"]), row, qps) for row, qps in admitted(read_rows(stored), device)]
         fewest = min(times * row["num_devices"] for times, row, _ in rows)
         carrying = [
             (row["concurrency"] / qps, times, row) for times, row, qps in rows
@@ -149,6 +150,14 @@ def test_a_number_of_users_is_answered_with_the_row_of_as_many(notebook, stored)
         assert (mine["devices_used"], mine["instances"]) == (fewest, times)
         assert (mine["tpot_ms"], mine["ttft_ms"]) == (best["tpot_exclusive_ms"], best["ttft_ms"])
         assert mine["users"] == times * best["concurrency"]
+
+
+def test_no_number_of_users_is_more_than_any_number_of_devices_carries(notebook):
+    found = notebook.deployments(concurrency=20_000, **LIMITS).dicts()
+    assert {row["mode"] for row in found} == {"aggregated", "pd"}
+    for row in found:  # without a budget, so that only the limits can refuse
+        assert row["users"] >= 20_000
+        assert row["carries_target"]
 
 
 def test_concurrency_shows_every_plan_with_the_users_asked_for(notebook, stored):

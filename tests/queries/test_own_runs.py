@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -216,6 +217,11 @@ def test_a_point_that_nothing_stored_predicts_is_said(stored):
     answer = asked(stored[0], [point_of(stored[2], row, "a" * 64, ttft=1.5)])
     assert answer.rows == asked(stored[0]).rows
     assert any("1 run of yours teaches nothing" in note and "`input_length=777`" in note for note in answer.notes)
+    # A client that draws from 0.8 of 1000 asks for 900 in the mean: what is evaluated is the longest.
+    drawn = replace(point_of(stored[2], {**row, "input_length": 900}, "b" * 64, ttft=1.5), shortest_length=0.8)
+    (note,) = [note for note in asked(stored[0], [drawn]).notes if "teaches nothing" in note]
+    assert "`input_length=1000`" in note
+    assert "`client_lengths=0.8`" in note
 
 
 def test_between_stored_batch_sizes_the_ladder_is_interpolated():

@@ -100,6 +100,13 @@ def test_slow_runs_make_other_settings_of_the_group_less_believed(url, tmp_path)
             assert other.tpot_ms > one.tpot_ms
 
 
+def test_runs_of_other_lengths_that_correct_the_answer_were_read(url, tmp_path):
+    measure(url, tmp_path, (1, 16, 900, 40))
+    found = decide(url, input_length=1000, output_length=200)
+    assert found.answer.stands == "far from 1 run"
+    assert "No run of yours is of a setting here; runs of other settings correct them." in list(sentences(found))
+
+
 def test_runs_that_are_as_predicted_decide_after_a_few_starts(url, tmp_path):
     starts, found = 0, decide(url)
     while found.next_start is not None:

@@ -78,7 +78,7 @@ def test_a_format_that_is_the_usual_one_is_not_another_row(stored):
 
 def test_what_is_no_format_or_not_upstreams_is_refused(stored):
     _, url, plain = stored
-    with pytest.raises(InputError, match="unknown linear quantisation 'FP9'"):
+    with pytest.raises(InputError, match="unknown linear quantization 'FP9'"):
         sweepdb.evaluate(plain, **ASKED, head_quantization="FP9", store=url)
     with pytest.raises(InputError, match="one format of all linears"):
         sweepdb.evaluate(plain, **ASKED, convention="upstream", mixers_quantization="FP8", store=url)

@@ -7,6 +7,7 @@ import pytest
 from client_files import VLLM
 
 from cli.main import run
+from queries.asking import question_of
 from queries.asking.options import Limits, ReportOptions
 from queries.asking.question import Question
 from sweepdb.explaining import explain_probes
@@ -59,6 +60,26 @@ def test_both_numbers_are_those_of_the_question(store):
     (own,) = explain_probes([row["probe"]], store, step=None).own_runs
     assert [one.corrected_ms for one in own.times] == [pytest.approx(row["ttft_ms"]), pytest.approx(row["tpot_ms"])]
     assert any("nearest run: 16 users, 1024 + 128 tokens, 1 device;" in line for line in own.said())
+
+
+@pytest.mark.parametrize(("drawn_from", "measured"), [("0.8", True), ("1", False)])
+def test_lengths_of_another_spread_are_measured_by_runs_of_that_spread(tmp_path, drawn_from, measured):
+    # Means of 0.8 to 1 of 1000 and 100 are 900 and 90. A client that asks for them alone is another.
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = "evaluate Qwen/Qwen3-0.6B --device h100_sxm --num-devices 1 --mode aggregated --batch-range 8"
+    for lengths in (
+        "--input-length 1000 --output-length 100 --client-lengths 0.8",
+        "--input-length 900 --output-length 90",
+    ):
+        assert run([*asked.split(), *lengths.split(), "--store", url]) == 0
+    head = "model,device,engine,precision,tp,concurrency,input_length,output_length,shortest_length,ttft_ms,tpot_exclusive_ms"
+    line = f"Qwen/Qwen3-0.6B,h100_sxm,vllm,bf16,1,4,900,90,{drawn_from},60,5"
+    (tmp_path / "run.csv").write_text(f"{head}\n{line}\n", encoding="utf-8")
+    assert run(["measurements", "import", f"{tmp_path}/run.csv", "--store", url]) == 0
+    with open_session(url) as session:
+        (row,) = session.ask(question_of("best", {"input_length": 1000, "ttft_limit": 1e6})).dicts()
+    (own,) = explain_probes([f"{row['probe'].partition(':')[0]}:4"], url, step=None).own_runs
+    assert (own.runs, own.measured) == (1, measured)
 
 
 def test_why_says_in_its_header_that_runs_corrected_it(store):

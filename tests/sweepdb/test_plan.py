@@ -223,3 +223,25 @@ def test_own_runs_do_not_correct_simulations():
         sweepdb.plan(
             "Qwen/Qwen3-8B", device="h100_sxm", rate=3.0, input_length=100, output_length=10, as_predicted=True
         )
+
+
+def test_a_sure_answer_that_carries_less_than_asked_says_so(url):
+    asked = {**QUESTION, "concurrency": 60, "tpot_limit": 5.0, "ttft_limit": 300.0}
+    found = sweepdb.plan(MODEL, store=url, **asked)
+    (sure, *_) = sweepdb.plan(MODEL, store=url, **asked, confidence=0.8).dicts()
+    assert found.best["carries_target"]
+    assert not sure["carries_target"]
+    (said,) = (one for one in found.sentences() if one.startswith("Its limits may be missed"))
+    users, rate = f"{sure['users']:.0f} users", f"{sure['system_requests_per_s']:.3g} requests/s"
+    assert said.endswith(f": {users}, {rate} on {sure['devices_used']} devices, less than asked for.")
+
+
+def test_formats_of_an_answer_by_money_are_compared_by_money(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    assert command("prices set h200_sxm 3", url).code == 0
+    question = {name: value for name, value in QUESTION.items() if name not in {"total_devices", "quantization"}}
+    found = sweepdb.plan(MODEL, store=url, **question, concurrency=2000)
+    hourly = {row["quantization"]: row["usd_per_hour"] for row in reversed(found.dicts())}  # the first row of each wins
+    (said,) = (one for one in found.sentences() if one.startswith("FP8 (quantised as it loads)"))
+    share = hourly["FP8"] / hourly["BF16"]
+    assert said.endswith(f"costs {hourly['FP8']:,.2f} USD an hour, {share:.2f} x as much.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from conftest_cli import sweepdb as run
 from conftest_loads import evaluate_loads
@@ -62,6 +64,7 @@ def test_the_command_says_what_python_says(url, traces, capfd):
     found = sweepdb.schedule_pool(traces, pool=6, store=url, **LIMITS)
     out = " ".join(run(typed, url).out.split())
     assert all(sentence in out for sentence in found.sentences())
+    assert not re.search(r"tp\dpp", out)  # plans as people write them
     rows = run([*typed, "--format", "csv"], url).out.splitlines()
     assert rows[0].split(",") == list(found.columns)
     assert len(rows) == 1 + len(found.rows) == 5

@@ -190,7 +190,7 @@ def test_no_other_replicas_of_a_simulated_day_that_keep_the_limits_take_less(url
 
 
 def test_prompts_that_alone_take_longer_than_the_limit(url, tmp_path):
-    with pytest.raises(InputError, match="no number of replicas of tp1pp1dp1 keeps the limits in hour 0"):
+    with pytest.raises(InputError, match="no number of replicas of TP1 keeps the limits in hour 0"):
         sweepdb.schedule(logged(tmp_path, 30_000), store=url, **LIMITS)
 
 

@@ -107,7 +107,7 @@ def test_the_command_and_its_picture_have_both_sides(url, path):
     typed = ["schedule", "--trace", str(path), "--ttft-limit", "260", "--tpot-limit", "2.6"]
     out = " ".join(run(typed, url).out.split())
     assert " prefill replica" in out
-    assert " decode replicas of tp1pp1dp1 on a100_sxm by hour: " in out
+    assert " decode replicas of TP1 on a100_sxm by hour: " in out
     drawn = json.loads(run([*typed, "--format", "vl"], url).out)
     assert {row["role"] for row in drawn["data"]["values"] if row["of"] == "replicas"} == {"prefill", "decode"}
     assert drawn["vconcat"][1]["encoding"]["strokeDash"]["field"] == "role"

@@ -57,7 +57,8 @@ class FoundServer:
     def options(self) -> dict[str, object]:
         """Keywords of `evaluate`. An unread model is refused by its reader."""
         if self.model is None:
-            raise InputError(f"{self.where} names no model", hint="name it before the file: evaluate MODEL ...")
+            hint = "name it as well: sweepdb plan MODEL `from_deployment=FILE`"
+            raise InputError(f"{self.where} names no model", hint=hint)
         routed = load_model(self.model)[1].routed
         first, last = min(self.batch_sizes, default=1), max(self.batch_sizes, default=self.most_requests)
         self.measured_drafts()
