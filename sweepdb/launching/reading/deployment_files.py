@@ -114,7 +114,7 @@ def _trtllm(words: Sequence[str], where: str, files: Files) -> FoundServer:
 
 
 def _files_of(folder: Path, documents: Sequence[Document] = ()) -> Files:
-    """What commands of a folder, or of YAML documents, name: in a ConfigMap, there, or beside them."""
+    """Files that commands name: in a ConfigMap among the documents, else where they say, else in the folder."""
 
     def text(named: str) -> str | None:
         name = named.rpartition("/")[2]
