@@ -1,4 +1,7 @@
-"""Engines' flags by version, from their parsers (`python -m tools.engine_flags`)."""
+"""Engines' flags by version, from their parsers (`python -m tools.engine_flags`).
+
+TensorRT-LLM's by hand: its parser needs a GPU. Sources: nvidia.github.io/TensorRT-LLM/commands/trtllm-serve and
+github.com/NVIDIA/TensorRT-LLM, tensorrt_llm/commands/serve.py."""
 
 from __future__ import annotations
 
@@ -44,6 +47,11 @@ class FlagTable:
 
     def has(self, name: str) -> bool:
         return name in self.flags
+
+    def spelled(self, name: str) -> str:
+        """As the engine does, whichever of _ and - was typed."""
+        dashed = name.replace("_", "-")
+        return next((known for known in self.flags if known.replace("_", "-") == dashed), dashed)
 
     def first(self, *names: str) -> str:
         known = [name for name in names if name in self.flags]

@@ -34,10 +34,14 @@ OF_A_ROW = {
     "--no-enable-prefix-caching", "--disable-prefix-caching",
     "--max-running-requests", "--context-length", "--mem-fraction-static", "--cuda-graph-max-bs-decode",
     "--cuda-graph-max-bs", "--disable-radix-cache",
-    "max_batch_size", "max_seq_len",
+    "max_batch_size", "max_seq_len", "kv_cache_config.free_gpu_memory_fraction", "kv_cache_config.enable_block_reuse",
 }  # fmt: skip
 _ALSO_APART = {"--port", "--extra_llm_api_options", "kv_cache_config", "cuda_graph_config"}
-EAGER = ("--enforce-eager", "--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode")
+EAGER: Mapping[Engine, tuple[str, ...]] = {
+    "vllm": ("--enforce-eager",),
+    "sglang": ("--disable-cuda-graph", "--disable-decode-cuda-graph", "--cuda-graph-backend-decode"),
+    "trtllm": ("cuda_graph_config",),
+}
 _THOUSAND = 1024  # tokens
 _MOST = 0.9  # of memory, to serve with: graphs need some, too
 
@@ -106,7 +110,7 @@ def production(command: ServerCommand) -> ServerCommand:
         cache = {**mapping(command.config["kv_cache_config"]), "free_gpu_memory_fraction": _share(engine)}
         config = {name: one for name, one in command.config.items() if name not in {"max_batch_size", "max_seq_len"}}
         config |= {"kv_cache_config": {**cache, "enable_block_reuse": True}, "max_seq_len": longest}
-        config |= {"cuda_graph_config": {"enable_padding": True}} if "cuda_graph_config" in config else {}
+        config |= {"cuda_graph_config": {"enable_padding": True}} if config["cuda_graph_config"] else {}
         kept["--extra_llm_api_options"] = f"{PRODUCTION}{command.role}-{CONFIG_FILE}"
     served = replace(command, settings=kept, config=config, prefix=PRODUCTION)
     return replace(served, explained=tuple(_explained(command, served)))
@@ -186,5 +190,7 @@ def changed_flags(location: StoreLocation, started: str, other: str, engine: Eng
 
 def _settings(instance: StoredInstance, engine: Engine) -> dict[str, str | None]:
     command: ServerCommand = command_of(engine, instance, "server", 1, None)
-    config = {name: str(value) for name, value in (command.config or {}).items()}
-    return {name: value for name, value in {**command.settings, **config}.items() if name not in OF_A_ROW | _ALSO_APART}
+    config = dict(command.config or {})
+    cache = {f"kv_cache_config.{name}": value for name, value in mapping(config.get("kv_cache_config")).items()}
+    said = {**command.settings, **{name: str(value) for name, value in {**config, **cache}.items()}}
+    return {name: value for name, value in said.items() if name not in OF_A_ROW | _ALSO_APART}

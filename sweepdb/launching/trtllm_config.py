@@ -46,8 +46,8 @@ def trtllm_command(
             "moe_expert_parallel_size": plan.ep,
             "moe_tensor_parallel_size": plan.moe_tp,
         }
-    if instance.scenario.launch.compile:
-        config["cuda_graph_config"] = {"max_batch_size": most, "enable_padding": True}
+    graphs = {"max_batch_size": most, "enable_padding": True}
+    config["cuda_graph_config"] = graphs if instance.scenario.launch.compile else None  # unsaid, it captures them
     if workload.mtp_tokens:
         config["speculative_config"] = _drafts(instance)
     if role != "server":

@@ -336,7 +336,7 @@ class _Asking:
         changes, seats = dict(changed.changes), self.server.most_requests
         origin = self.origins.get(str(row["form"]), "")
         model = (str(self.server.model), origin) if "/" in origin else ()
-        without = changed.without if self.server.compile else (*changed.without, *EAGER)
+        without = changed.without if self.server.compile else (*changed.without, *EAGER.get(engine, ()))
         each = math.ceil(number_of(row["users"]) / int(number_of(row["instances"])))
         if seats is not None and each > seats * self.server.dp:
             changes[holding(engine).seats] = str(each)

@@ -109,7 +109,7 @@ def test_launched_servers_are_told_of_states_and_of_no_index():
     ],
 )
 def test_flags_of_servers_say_states(engine, words, attention, not_mapped):
-    server = read_words(["a/model", *words.split()], engine, "here")
+    server = read_words(["a/model", *words.split()], engine, "here", {}.get)
     assert (server.attention, server.not_mapped) == (attention, not_mapped)
 
 

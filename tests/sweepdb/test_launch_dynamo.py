@@ -226,7 +226,7 @@ def test_settings_that_are_not_in_the_file_are_named(tmp_path):
     (tmp_path / "g.yaml").write_text(yaml.safe_dump(graph))
     (server,) = read_deployment(tmp_path / "g.yaml").servers
     assert (server.role, server.model) == ("server", "Qwen/Qwen3-8B")
-    assert server.not_mapped == ["/engine/agg.yaml, which is not in the file", "--other"]
+    assert server.not_mapped == ["/engine/agg.yaml, which was not found", "--other"]
 
 
 def test_flags_of_the_release_that_newer_engines_lack_are_known(url, tmp_path):

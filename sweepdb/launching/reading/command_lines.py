@@ -1,4 +1,4 @@
-"""Command lines of vLLM and SGLang, and TensorRT-LLM's settings, as servers.
+"""Command lines of engines, and TensorRT-LLM's settings, as servers.
 
 By the tables that launch files are written with."""
 
@@ -10,10 +10,13 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import yaml
+
+from evaluator.inputs import shortened
 from store.errors import InputError
 from sweepdb.launching.flag_tables import Flag, FlagTable, flag_table, versions
 from sweepdb.launching.reading.found_server import FoundServer, mapping, number, role_of
-from sweepdb.launching.server_command import Engine
+from sweepdb.launching.server_command import Engine, Role
 from sweepdb.launching.trtllm_config import DRAFT_TARGET
 
 # Flags that change no predicted time, or that another flag decides.
@@ -34,46 +37,55 @@ _SILENT = {
         "--dist-init-addr", "--speculative-eagle-topk", "--speculative-num-draft-tokens", "--trust-remote-code",
         "--tool-call-parser", "--reasoning-parser", "--language-only", "--encoder-transfer-backend",
     ),
+    "trtllm": (
+        "--port", "--host", "--backend", "--tokenizer", "--custom_tokenizer", "--log_level", "--gpus_per_node",
+        "--trust_remote_code", "--revision", "--reasoning_parser", "--tool_parser", "--metadata_server_config_file",
+        "--disagg_cluster_uri", "--enable_chunked_prefill", "--chat_template", "--served_model_name",
+    ),
 }  # fmt: skip
 
 
-_COMPONENTS: Mapping[str, Engine] = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
+_PROGRAMS: Mapping[str, Engine] = {
+    "vllm serve": "vllm", "vllm.entrypoints.openai.api_server": "vllm", "dynamo.vllm": "vllm",
+    "sglang serve": "sglang", "sglang.launch_server": "sglang", "launch_server": "sglang", "dynamo.sglang": "sglang",
+    "trtllm-serve serve": "trtllm", "trtllm-serve": "trtllm", "dynamo.trtllm": "trtllm",
+}  # fmt: skip
+_OTHERS = ("", " disaggregated", " disaggregated_mpi_worker", " mm_embedding_serve")
+_NOT_SERVING = {f"trtllm-serve{other}" for other in _OTHERS}
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kK]?)")
 _STATES = {"float32": "FP32", "bfloat16": "BF16"}  # which vLLM and SGLang name alike
 
 
 def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
+    """With the place of what follows the program."""
     for place, word in enumerate(words):
         name = word.rpartition("/")[2]
-        if name == "vllm" and words[place + 1 : place + 2] == ["serve"]:
-            return "vllm", place + 2
-        if name == "vllm.entrypoints.openai.api_server":
-            return "vllm", place + 1
-        if name in {"sglang.launch_server", "launch_server"}:
-            return "sglang", place + 1
-        if name in _COMPONENTS:
-            return _COMPONENTS[name], place + 1
-        if name == "sglang" and words[place + 1 : place + 2] == ["serve"]:
-            return "sglang", place + 2
+        both = " ".join([name, *words[place + 1 : place + 2]])
+        for started, after in ((both, place + 2), (name, place + 1)):
+            if started in _PROGRAMS and both not in _NOT_SERVING:
+                return _PROGRAMS[started], after
     return None
 
 
-def read_words(words: Sequence[str], engine: Engine, where: str) -> FoundServer:
+Files = Callable[[str], str | None]  # the text of a file that a command names
+
+
+def read_words(words: Sequence[str], engine: Engine, where: str, files: Files) -> FoundServer:
     """Unmapped flags are named."""
     table = flag_table(engine)
     values, model, unknown = _values(words, table, where)
-    server, said = FoundServer(where=where, engine=engine, model=model), _Said(values, where)
+    server, said = FoundServer(where=where, engine=engine, model=model), _Said(values, where, files)
     _READERS[engine](server, said)
-    server.not_mapped = [*unknown, *sorted(set(values) - said.read - set(_SILENT[engine]))]
+    server.not_mapped += [*unknown, *sorted(set(values) - said.read - set(_SILENT[engine]))]
     return server
 
 
 class _Said:
     """By full names; what was looked at counts as read."""
 
-    def __init__(self, values: Mapping[str, str | None], where: str) -> None:
-        self._values, self._where = values, where
+    def __init__(self, values: Mapping[str, str | None], where: str, files: Files) -> None:
+        self._values, self._where, self._files = values, where, files
         self.read: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
@@ -109,9 +121,24 @@ class _Said:
             return {}
         return found if isinstance(found, dict) else {}
 
+    def file(self, name: str) -> tuple[dict[str, object], list[str]]:
+        return read_named(self.text(name), self._files, self._where)
+
     def read_where(self, mapped: object, *names: str) -> None:
         """Counts flags as read only if something is mapped."""
         self.read = self.read | set(names) if mapped else self.read - set(names)
+
+
+def read_named(named: str | None, files: Files, where: str) -> tuple[dict[str, object], list[str]]:
+    """The YAML that a command names, and what to say if it is not there."""
+    if named is None:
+        return {}, []
+    if (text := files(named)) is None:
+        return {}, [f"{named}, which was not found"]
+    try:
+        return mapping(yaml.safe_load(text)), []
+    except yaml.YAMLError as error:
+        raise InputError(f"{where}: {named} is no YAML: {shortened(' '.join(str(error).split()))}") from None
 
 
 def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[str, str | None], str | None, list[str]]:
@@ -133,7 +160,7 @@ def _parts(words: Sequence[str], table: FlagTable, where: str) -> Iterator[_Part
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
-        name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
+        name = table.spelled(name) if name.startswith("--") else name
         if not name.startswith("-"):
             yield _Part((word,))
             continue
@@ -160,22 +187,34 @@ _ENDS = {"&", "&&", "|", "||", ";", ">", ">>", "<"}
 def changed_line(
     words: Sequence[str], changes: Mapping[str, str | None], without: Collection[str], model: Sequence[str] = ()
 ) -> str:
-    """As typed, but for some flags, written in full at the end.
+    """As typed, but for some flags, written in full at the end; then what only a file of settings says.
 
     Without leading variables, which may name devices, and without redirections."""
     engine, start = engine_of_words(list(words)) or ("", 0)
+    table = flag_table(engine)
+    flags = {flag: value for name, value in changes.items() if (flag := _flag_of(table, name)) is not None}
+    left_out = {_flag_of(table, name) for name in without}
+    of_file = [f"{name} {value}" for name, value in changes.items() if _flag_of(table, name) is None]
+    of_file += [f"without {name}" for name in without if _flag_of(table, name) is None]
     first = next(place for place, word in enumerate(words) if "=" not in word or word.startswith("-"))
     ends = (place for place, word in enumerate(words) if word in _ENDS or word.startswith(("2>", "1>", ">")))
     last = next((place for place in ends if place >= start), len(words))
     kept = [
         word
-        for part in _parts(words[start:last], flag_table(engine), "the command line")
-        if part.name not in changes and part.name not in without
+        for part in _parts(words[start:last], table, "the command line")
+        if part.name is None or part.name not in {*flags, *left_out}
         for word in part.words
     ]
     kept = [model[-1] if word in model else word for word in kept]
-    added = [word for name, value in changes.items() for word in ([name] if value is None else [name, value])]
-    return shlex.join([*words[first:start], *kept, *added])
+    added = [word for name, value in flags.items() for word in ([name] if value is None else [name, value])]
+    line = shlex.join([*words[first:start], *kept, *added])
+    return f"{line}; in its YAML: {', '.join(of_file)}" if of_file else line
+
+
+def _flag_of(table: FlagTable, name: str) -> str | None:
+    """Of a flag or a setting; None where only a file says it."""
+    flag = table.flags.get(_OF_THE_CACHE.get(name, f"--{name}"))
+    return name if name.startswith("--") else None if flag is None or flag.takes == "nothing" else flag.names[0]
 
 
 def _flag(table: FlagTable, name: str) -> Flag | None:
@@ -296,9 +335,6 @@ def _read_sglang(server: FoundServer, said: _Said) -> None:
         said.read_where(mapped, *names)
 
 
-_READERS: Mapping[Engine, Callable[[FoundServer, _Said], None]] = {"vllm": _read_vllm, "sglang": _read_sglang}
-
-
 def _cache(said: _Said, flag: str) -> str | None:
     """With the linear states' format, where a flag says one."""
     cache = "FP8" if str(said.text("--kv-cache-dtype")).startswith("fp8") else None
@@ -307,12 +343,55 @@ def _cache(said: _Said, flag: str) -> str | None:
     return cache if states is None else f"{cache or 'NATIVE'}+states={states}"
 
 
-def read_settings(document: Mapping[str, object], where: str, role: str) -> FoundServer:
+_SETTINGS_FILE = re.compile(r"(server|prefill|decode)-engine\.yaml$")  # as `launch` calls them
+_ROLES: Mapping[str, Role] = {"context": "prefill", "generation": "decode"}  # of TensorRT-LLM
+_SIZES = (
+    "tensor_parallel_size", "pipeline_parallel_size", "moe_expert_parallel_size", "max_batch_size", "max_num_tokens",
+    "max_seq_len",
+)  # fmt: skip
+_OF_THE_CACHE = {
+    "kv_cache_config.free_gpu_memory_fraction": "--free_gpu_memory_fraction",
+    "kv_cache_config.dtype": "--kv_cache_dtype",
+}
+_SETTINGS = {
+    *_SIZES, "enable_attention_dp", "kv_cache_config", "speculative_config", "moe_tensor_parallel_size",
+    "cuda_graph_config", "backend", "enable_chunked_prefill", "disable_overlap_scheduler", "cache_transceiver_config",
+}  # fmt: skip
+
+
+def _read_trtllm(server: FoundServer, said: _Said) -> None:
+    """Flags win over the file, as since github.com/NVIDIA/TensorRT-LLM/pull/14812; before, the file did."""
+    document, server.not_mapped = said.file("--config")
+    server.role = _role_of_file(said.text("--config") or "")
+    server.role = _ROLES.get(str(said.text("--server_role")).lower(), server.role)
+    own: dict[str, object] = {key: size for key in _SIZES if (size := said.whole(f"--{key}")) is not None}
+    if "--enable_attention_dp" in said:
+        own["enable_attention_dp"] = True
+    cache = mapping(document.get("kv_cache_config"))
+    for name, flag in _OF_THE_CACHE.items():
+        if (value := said.text(flag)) is not None:
+            cache[name.partition(".")[2]] = said.share(flag) if flag.endswith("fraction") else value
+    own["kv_cache_config"] = cache
+    _read_settings(server, {**document, **own})
+
+
+def _role_of_file(name: str) -> Role:
+    match = _SETTINGS_FILE.search(name)
+    return role_of(match[1] if match else "server")
+
+
+def read_settings(document: Mapping[str, object], where: str) -> FoundServer:
+    """A file of the LLM API."""
+    server = FoundServer(where=where, engine="trtllm", role=_role_of_file(where))
+    _read_settings(server, document)
+    return server
+
+
+def _read_settings(server: FoundServer, document: Mapping[str, object]) -> None:
     """Keys of the LLM API: the tensor group holds attention replicas where these are on."""
     group = number(document.get("tensor_parallel_size"), 1)
     apart = bool(document.get("enable_attention_dp"))
     cache, drafts = mapping(document.get("kv_cache_config")), mapping(document.get("speculative_config"))
-    server = FoundServer(where=where, engine="trtllm", role=role_of(role))
     server.tp, server.dp = (1, group) if apart else (group, 1)
     server.pp = number(document.get("pipeline_parallel_size"), 1)
     server.ep = number(document.get("moe_expert_parallel_size"), 1)
@@ -324,16 +403,16 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.memory_share = float(share) if isinstance(share, int | float) else None
     server.attention = "FP8" if cache.get("dtype") == "fp8" else None
     server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
-    server.compile = "cuda_graph_config" in document
+    server.compile = document.get("cuda_graph_config", {}) is not None  # captured unless it is null
     server.mtp_tokens = number(drafts.get("num_nextn_predict_layers"), 0)
     if drafts.get("decoding_type") == DRAFT_TARGET:
         server.mtp_tokens = number(drafts.get("max_draft_len"), 0)
         server.draft_model = str(drafts.get("speculative_model") or drafts.get("speculative_model_dir"))
-    known = {
-        "tensor_parallel_size", "enable_attention_dp", "kv_cache_config", "speculative_config",
-        "pipeline_parallel_size", "moe_expert_parallel_size", "moe_tensor_parallel_size", "max_batch_size",
-        "max_num_tokens", "max_seq_len", "cuda_graph_config", "backend", "enable_chunked_prefill",
-        "disable_overlap_scheduler", "cache_transceiver_config",
-    }  # fmt: skip
-    server.not_mapped = sorted(set(document) - known)
-    return server
+    server.not_mapped += sorted(set(document) - _SETTINGS)
+
+
+_READERS: Mapping[Engine, Callable[[FoundServer, _Said], None]] = {
+    "vllm": _read_vllm,
+    "sglang": _read_sglang,
+    "trtllm": _read_trtllm,
+}

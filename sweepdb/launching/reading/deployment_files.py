@@ -5,7 +5,6 @@ Kubernetes API)."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import yaml
 from evaluator.inputs import shortened
 from store.errors import InputError
 from sweepdb.launching.expectations import launched_roles
-from sweepdb.launching.reading.command_lines import engine_of_words, read_settings, read_words
+from sweepdb.launching.reading.command_lines import Files, engine_of_words, read_named, read_settings, read_words
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment, mapping, number, role_of
 from sweepdb.launching.reading.inferencex import is_inferencex, read_inferencex
 from sweepdb.launching.server_command import Role
@@ -35,14 +34,15 @@ def is_graph(document: Document) -> bool:
 
 def read_graph(document: Document, beside: Sequence[Document], where: str) -> Iterator[FoundServer]:
     """`beside` are its file's documents, config maps among them."""
-    found = []
+    found, files = [], _files_of(Path(where).parent, beside)
     for name, kind, component in _components(mapping(document.get("spec"))):
         words = _words(component)
         if (engine := engine_of_words(words)) is None:
             continue
         said, rest = _role_said(words[engine[1] :])
         place = f"{where} ({name})"
-        server = _trtllm(rest, beside, place) if engine[0] == "trtllm" else read_words(rest, engine[0], place)
+        trtllm = engine[0] == "trtllm"
+        server = _trtllm(rest, place, files) if trtllm else read_words(rest, engine[0], place, files)
         server.instances = number(component.get("replicas"), 1)
         found.append((server, _role(kind) or said))
     apart = any(role == "prefill" for _, role in found)
@@ -98,7 +98,7 @@ def _role_said(words: Sequence[str]) -> tuple[Role | None, list[str]]:
     return said, rest
 
 
-def _trtllm(words: Sequence[str], beside: Sequence[Document], where: str) -> FoundServer:
+def _trtllm(words: Sequence[str], where: str, files: Files) -> FoundServer:
     flags: dict[str, str] = {}
     given = list(words)
     while given:
@@ -106,23 +106,32 @@ def _trtllm(words: Sequence[str], beside: Sequence[Document], where: str) -> Fou
         if not equals and given and not given[0].startswith("--"):
             value = given.pop(0)
         flags[name] = value
-    path = next((flags.pop(name) for name in _SETTINGS if name in flags), None)
-    file = None if path is None else path.rpartition("/")[2]
-    texts = [mapping(one.get("data")).get(file) for one in beside if one.get("kind") == "ConfigMap"] if file else []
-    text = next((one for one in texts if isinstance(one, str)), None)
-    try:
-        settings = mapping(yaml.safe_load(text)) if text else {}
-    except yaml.YAMLError as error:
-        raise InputError(f"{where}: {file} is no YAML: {' '.join(str(error).split())}") from None
-    server = read_settings(settings, where, "server")
+    settings, missing = read_named(next((flags.pop(name) for name in _SETTINGS if name in flags), None), files, where)
+    server = read_settings(settings, where)
     server.model = next((flags.pop(name) for name in _MODELS if name in flags), None)
-    missing = [f"{path}, which is not in the file"] if path is not None and text is None else []
     server.not_mapped = [*missing, *server.not_mapped, *sorted(set(flags) - set(_OF_NO_TIME))]
     return server
 
 
+def _files_of(folder: Path, documents: Sequence[Document] = ()) -> Files:
+    """Files that commands name: in a ConfigMap among the documents, else where they say, else in the folder."""
+
+    def text(named: str) -> str | None:
+        name = named.rpartition("/")[2]
+        maps = (mapping(one.get("data")).get(name) for one in documents if one.get("kind") == "ConfigMap")
+        if (held := next((one for one in maps if isinstance(one, str)), None)) is not None:
+            return held
+        for path in (folder / named, folder / name):
+            try:
+                return _text(path)
+            except InputError:
+                continue
+        return None
+
+    return text
+
+
 _LONGEST = 20_000_000  # bytes of a file that is read
-_CONFIG = re.compile(r"(server|prefill|decode)-engine\.yaml")
 
 
 def read_deployment(named: str | Path, *, only: str | None = None) -> ReadDeployment:
@@ -131,24 +140,25 @@ def read_deployment(named: str | Path, *, only: str | None = None) -> ReadDeploy
     `only` picks one of several configurations."""
     path = Path(named)
     if str(named) == "-":
-        return _of_text(_standard_input(), "standard input")
+        return _of_text(_standard_input(), "standard input", Path())
     if _is_command(str(named)) and not path.exists():
-        return _of_text(str(named), "the command line")
+        return _of_text(str(named), "the command line", Path())
     if path.is_dir():
         return _of_folder(path)
     text = _text(path)
-    return _of_yaml(path, text, only) if path.suffix in {".yaml", ".yml"} else _of_text(text, str(path))
+    return _of_yaml(path, text, only) if path.suffix in {".yaml", ".yml"} else _of_text(text, str(path), path.parent)
 
 
-def _of_text(text: str, where: str) -> ReadDeployment:
-    servers = list(_of_script(text, where))
+def _of_text(text: str, where: str, folder: Path) -> ReadDeployment:
+    servers = list(_of_script(text, where, folder))
     if servers:
         return ReadDeployment(servers=tuple(servers))
     if where == "standard input" and ":" in text:
         return _of_yaml(Path(where), text, None)
     raise InputError(
         f"{where} starts no engine that is known",
-        hint="a script with `vllm serve` or sglang.launch_server, or YAML of TensorRT-LLM, KServe, llm-d, Dynamo",
+        hint="a script with `vllm serve`, sglang.launch_server or trtllm-serve, or YAML of TensorRT-LLM, KServe, llm-d,"
+        " Dynamo",
     )
 
 
@@ -173,11 +183,11 @@ def _text(path: Path) -> str:
             f"no such file: {path}",
             hint='a file, - for standard input, or a command line such as "vllm serve MODEL -tp 4"',
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def _of_script(text: str, where: str) -> Iterator[FoundServer]:
+def _of_script(text: str, where: str, folder: Path) -> Iterator[FoundServer]:
     joined = text.replace("\\\n", " ")
     for line in joined.splitlines():
         try:
@@ -186,7 +196,7 @@ def _of_script(text: str, where: str) -> Iterator[FoundServer]:
             continue
         if (found := engine_of_words(words)) is not None:
             engine, start = found
-            server = read_words(words[start:], engine, where)
+            server = read_words(words[start:], engine, where, _files_of(folder))
             server.words = tuple(words)
             yield server
 
@@ -195,14 +205,10 @@ def _of_folder(path: Path) -> ReadDeployment:
     servers = []
     for said in launched_roles(path):
         role = said.role
-        config, scripts = path / f"{role}-engine.yaml", sorted(path.glob(f"{role}*.sh"))
-        if config.exists():
-            server = read_settings(yaml.safe_load(_text(config)), str(config), role)
-            server.model = said.model
-        elif scripts:
-            server = next(_of_script(_text(scripts[0]), str(scripts[0])))
-        else:
+        script = min(path.glob(f"{role}*.sh"), default=None)
+        if script is None:
             raise InputError(f"{path} holds no script of its {role}")
+        server = next(_of_script(_text(script), str(script), path))
         server.role, server.instances, server.device = role, said.instances, said.device
         server.input_length, server.output_length = said.input_length, said.output_length
         server.prefix_cache_hit_rate, server.hit_rates = said.prefix_cache_hit_rate, dict(said.hit_rates)
@@ -218,32 +224,32 @@ def _of_yaml(path: Path, text: str, only: str | None) -> ReadDeployment:
     if documents and is_inferencex(documents[0]):
         return read_inferencex(documents[0], str(path), only)
     graphs = [server for one in documents if is_graph(one) for server in read_graph(one, documents, str(path))]
-    others = [server for one in documents if not is_graph(one) for server in _of_document(one, path)]
+    files = _files_of(path.parent, documents)
+    others = [server for one in documents if not is_graph(one) for server in _of_document(one, path, files)]
     servers = [*graphs, *others]
     if not servers:
         raise InputError(f"{path} describes no server that is known")
     return ReadDeployment(servers=tuple(servers))
 
 
-def _of_document(document: Mapping[str, object], path: Path) -> Iterator[FoundServer]:
+def _of_document(document: Mapping[str, object], path: Path, files: Files) -> Iterator[FoundServer]:
     if "tensor_parallel_size" in document:
-        match = _CONFIG.search(path.name)
-        yield read_settings(document, str(path), role_of(match[1] if match else "server"))
+        yield read_settings(document, str(path))
     elif document.get("kind") == "LLMInferenceService":
-        yield from _of_kserve(document, str(path))
+        yield from _of_kserve(document, str(path), files)
     elif "modelArtifacts" in document:
-        yield from _of_llm_d(document, str(path))
+        yield from _of_llm_d(document, str(path), files)
     else:  # Compose and Kubernetes keep whole command lines
         for words in _lists_of_words(document):
             if (found := engine_of_words(words)) is not None:
-                yield read_words(words[found[1] :], found[0], str(path))
+                yield read_words(words[found[1] :], found[0], str(path), files)
 
 
 def _lists_of_words(value: object) -> Iterator[list[str]]:
     if isinstance(value, dict):
         command, args = value.get("command"), value.get("args")
         if isinstance(command, list) and isinstance(args, list):
-            yield [str(word) for word in (*command, *args)]
+            yield from _lists_of_words([str(word) for word in (*command, *args)])
             return
         for each in value.values():
             yield from _lists_of_words(each)
@@ -258,7 +264,7 @@ def _lists_of_words(value: object) -> Iterator[list[str]]:
                 yield from _lists_of_words(each)
 
 
-def _of_kserve(document: Mapping[str, object], where: str) -> Iterator[FoundServer]:
+def _of_kserve(document: Mapping[str, object], where: str, files: Files) -> Iterator[FoundServer]:
     spec = mapping(document.get("spec"))
     model = mapping(spec.get("model")).get("name")
     sides: list[tuple[Role, dict[str, object]]] = [("server", spec)]
@@ -270,7 +276,7 @@ def _of_kserve(document: Mapping[str, object], where: str) -> Iterator[FoundServ
                  ("data", "--data-parallel-size")]  # fmt: skip
         words += [word for name, flag in sizes if name in parallelism for word in (flag, str(parallelism[name]))]
         words += ["--enable-expert-parallel"] if parallelism.get("expert") is True else []
-        server = read_words(words, "vllm", f"{where} ({role})")
+        server = read_words(words, "vllm", f"{where} ({role})", files)
         server.role, server.instances = role, number(side.get("replicas"), 1)
         server.model = None if model is None else str(model)
         yield server
@@ -288,7 +294,7 @@ def _words_of_env(template: object) -> list[str]:
     return words
 
 
-def _of_llm_d(document: Mapping[str, object], where: str) -> Iterator[FoundServer]:
+def _of_llm_d(document: Mapping[str, object], where: str, files: Files) -> Iterator[FoundServer]:
     model = mapping(document.get("modelArtifacts")).get("name")
     found = {role: mapping(document.get(role)) for role in ("prefill", "decode")}
     apart = found["prefill"].get("create", bool(found["prefill"])) is not False
@@ -299,7 +305,7 @@ def _of_llm_d(document: Mapping[str, object], where: str) -> Iterator[FoundServe
         for name, flag in (("tensor", "--tensor-parallel-size"), ("data", "--data-parallel-size")):
             if name in parallelism:
                 words += [flag, str(parallelism[name])]
-        server = read_words(words, "vllm", f"{where} ({role})")
+        server = read_words(words, "vllm", f"{where} ({role})", files)
         server.role = role_of(role) if apart else "server"
         server.instances = number(side.get("replicas"), 1)
         server.model = None if model is None else str(model)
