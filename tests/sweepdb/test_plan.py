@@ -10,8 +10,7 @@ from conftest_cli import sweepdb as command
 
 import sweepdb
 from store.errors import InputError
-from sweepdb.planning import short_plan
-from sweepdb.planning.labels import read_label
+from store.schema import read_label, short_plan
 
 MODEL = "Qwen/Qwen3-0.6B"
 QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limit": 400.0,
