@@ -10,12 +10,13 @@ from dataclasses import field, replace
 from queries.asking.options import Scope
 from queries.scoping.filters import Filter, add_filters, bound_devices, leave_out_voided, marks
 from queries.scoping.groups import COLUMNS, Found, Grouping
-from queries.scoping.names import find_sweep
+from queries.scoping.names import asked_models, find_sweep
 from queries.scoping.newest import check_filled, left_out, like_newest, newest_request
 from store.errors import InputError
 from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction, flat_names
 from store.schema import PHASES, SCENARIO_TABLES, scenario_tables
+from store.texts import arguments_of
 
 NO_LARGEST_BATCH = 2**31 - 1
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
@@ -113,7 +114,7 @@ def resolve_scope(
     if not found.rows:
         check_filled(transaction)
         raise _nothing(scope, most_devices)
-    resolved = _resolved(found, grouped, asked)
+    resolved = _resolved(found, grouped, asked, _asked_models(transaction, scope, sweep_id))
     if not scope.is_default or workloads:
         return resolved
     return replace(resolved, left_out=left_out(transaction, [row.scenario_id for row in resolved.rows]))
@@ -132,7 +133,7 @@ def resolve_whole_store(
     if not found.rows:
         check_filled(transaction)
         raise _nothing(scope, most_devices)
-    resolved = _resolved(found, Grouped(), None)
+    resolved = _resolved(found, Grouped(), None, {})
     once = {(row.scenario_id, row.first_batch_size): row for row in resolved.rows}  # nothing is ranked here
     return replace(resolved, rows=tuple(once.values()))
 
@@ -312,7 +313,21 @@ def _read(
     )
 
 
-def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> ResolvedScope:
+def _asked_models(transaction: ReadTransaction, scope: Scope, sweep_id: int | None) -> Mapping[int, str]:
+    """Models by the names in the question, else in the sweep it is about."""
+    if scope.models:
+        return asked_models(transaction, scope.models)
+    about = newest_request(transaction)[0] if sweep_id is None and scope.is_default else sweep_id
+    if about is None:
+        return {}
+    (text,) = transaction.values(str, "SELECT arguments FROM sweep WHERE id = ?", (about,))
+    names = (arguments_of(text) or {}).get("models")
+    return asked_models(transaction, names if isinstance(names, list) else ())
+
+
+def _resolved(
+    found: _Read, grouped: Grouped, asked: Collection[int] | None, models: Mapping[int, str]
+) -> ResolvedScope:
     """With groups.
 
     A default scope keeps the newest request's groups."""
@@ -342,7 +357,7 @@ def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> 
             )
             for row, (first, last), number in placed
         ),
-        groups=grouping.titles(grouped.title),
+        groups=grouping.titles(grouped.title, models),
         phases=frozenset(row.phase for row in rows),
         formula_versions=tuple(sorted({row.formula_version for row in rows})),
         families=tuple(sorted({row.family for row in rows})),

@@ -147,6 +147,20 @@ def test_lengths_come_from_a_file(tmp_path, sqlite_url):
             store.decode(input_length="gone.yaml", workload="mine")
 
 
+def test_a_title_names_the_model_that_is_asked_for(sqlite_url):
+    """Both are one shape, which a store holds once: the newest request, its sweep or the filter says which is meant."""
+    narrow, wide = "Qwen/Qwen3-32B-FP8", "Qwen/Qwen3-32B"
+    first = sweepdb.evaluate(narrow, **EXAMPLE, store=sqlite_url, quantization="BF16")
+    second = sweepdb.evaluate(wide, **EXAMPLE, store=sqlite_url, quantization="BF16")
+    assert (second.probes_stored, second.probes_known) == (0, 4)
+    with sweepdb.open(sqlite_url) as store:
+        for asked, named in (
+            ({}, wide), ({"sweep": first.sweep}, narrow), ({"sweep": second.sweep}, wide), ({"model": narrow}, narrow),
+            ({"model": "qwen3-32b"}, wide), ({"all": True}, narrow),
+        ):  # fmt: skip
+            assert store.decode(**asked).scope == (f"{named} · 350/150 · BF16",), asked
+
+
 def test_a_step_is_explained(url):
     with sweepdb.open(url) as store:
         probe = store.decode().dicts()[0]["probe"]
