@@ -272,7 +272,7 @@ class Session:
             sql=asked.sql,
             parameters=parameters,
             notes=(
-                *scope.assumptions_among(columns, rows),
+                *scope.notes_on(columns, rows, phases),
                 *(self._ladders.notes(question, phases) if asked.of_loads else ()),
                 *map(elsewhere_note, self._connection.parts_elsewhere),
             ),

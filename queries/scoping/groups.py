@@ -19,7 +19,7 @@ COLUMNS = (  # of a scenario, in the order of Found
     "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size",
     "pr.mixers_quantization", "pr.head_quantization", "pr.drafts_quantization", "sj.convention", "sj.phase",
     "sc.formula_version", "d.family", "sj.serving_model", "sj.model_id", "sj.workload_id", "sj.precision_id",
-    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "sj.device_name", "sj.unusual_service",
+    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "w.output_length", "sj.device_name", "sj.unusual_service",
     *(f"sj.{name}" for name in SERVICE),
 )  # fmt: skip
 _UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
@@ -52,6 +52,7 @@ class Found(NamedTuple):
     compile: bool
     serving_cost_ms: float
     mtp_tokens: int
+    output_length: float
     device: str
     unusual_service: str | None
     served: Served

@@ -15,12 +15,16 @@ from queries.scoping.newest import check_filled, left_out, like_newest, newest_r
 from store.errors import InputError
 from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction, flat_names
-from store.schema import PHASES, SCENARIO_TABLES, scenario_tables
+from store.schema import FORMULA_MODELS, PHASES, SCENARIO_TABLES, scenario_tables
 from store.texts import arguments_of
 
 NO_LARGEST_BATCH = 2**31 - 1
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 DEVICES_A_GROUP = 1000  # where each device is by itself: its group's number times this, and its own
+_UNTIMED = (
+    "note: an answer of one token has no time between tokens: TPOT and tokens/s of a user say nothing here, nor do"
+    " limits on them; limit TTFT"
+)
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
 # Formula versions are never mixed in one ranking: of what is else alike in a phase, the newest version counts.
 _ALIKE = (
@@ -54,6 +58,7 @@ class ResolvedScope:
     left_out: str | None = None  # what else the store holds, where no filter was given
     of_phases: bool = False  # other phases would be grouped in another way
     of_measured: bool = False  # measured settings are among the rows
+    untimed: bool = False  # answers of one token are among the rows
 
     @property
     def versions(self) -> dict[str, list[object]]:
@@ -65,11 +70,16 @@ class ResolvedScope:
             "older_formula_versions": list(self.older_versions),
         }
 
-    def assumptions_among(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
+    def notes_on(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], phases: Sequence[str]
+    ) -> tuple[str, ...]:
+        """What their scenarios assume, and what is not timed in these phases."""
         places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
         used = {str(row[place]) for row in rows for place in places}
         texts = (text for key, text in self.assumptions.items() if key in used)
-        return tuple(dict.fromkeys(line for text in texts for line in text.splitlines() if line))
+        untimed = self.untimed and {*phases} != {"prefill"} and any("tpot" in name for name in columns)
+        told = (line for text in texts for line in text.splitlines() if line)
+        return (*dict.fromkeys(told), *((_UNTIMED,) if untimed else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +374,10 @@ def _resolved(
         serving_models=tuple(sorted({row.serving_model for row in rows})),
         assumptions=found.assumptions,
         older_versions=found.older_versions,
+        untimed=any(
+            row.output_length <= 1 and row.phase != "prefill" and row.serving_model not in FORMULA_MODELS
+            for row in rows
+        ),
         of_phases=any(len(numbers) != 1 for numbers in grouping.numbers),
     )
 
