@@ -73,7 +73,7 @@ class ResolvedScope:
     def notes_on(
         self, columns: Sequence[str], rows: Sequence[Sequence[object]], phases: Sequence[str]
     ) -> tuple[str, ...]:
-        """What their scenarios assume, and what is not timed in these phases."""
+        """Assumptions of their scenarios, and what is not timed in these phases."""
         places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
         used = {str(row[place]) for row in rows for place in places}
         texts = (text for key, text in self.assumptions.items() if key in used)
