@@ -41,8 +41,8 @@ def as_typed(text: str) -> str:
 
 def _flags(keyword: str, item: Declared) -> tuple[str, ...]:
     """Today's name and old ones."""
-    names = (item.option.flag,) if item.option.flag else (spelled(keyword), *item.option.also)
-    return (*names, *map(spelled, item.option.was))
+    names = (item.option.flag,) if item.option.flag else (spelled(keyword),)
+    return (*names, *map(spelled, (*item.option.also, *item.option.was)))
 
 
 def _derived(keyword: str, item: Declared, written: Mapping[str, Any]) -> inspect.Parameter:

@@ -272,7 +272,7 @@ class Session:
             sql=asked.sql,
             parameters=parameters,
             notes=(
-                *scope.assumptions_among(columns, rows),
+                *scope.notes_on(columns, rows, phases),
                 *(self._ladders.notes(question, phases) if asked.of_loads else ()),
                 *map(elsewhere_note, self._connection.parts_elsewhere),
             ),
@@ -300,7 +300,11 @@ class Session:
             columns = tuple(str(item[0]) for item in cursor.description or ())
             group = columns.index("question_group")
             rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
-        return replace(answer, nearest_columns=columns, nearest=tuple(rows))
+        # A side of pairs that is within the limits stands in nobody's way: the other's misses are told.
+        admitted = columns.index("admitted")
+        lacking = {row[group] for row in rows if not row[admitted]}
+        told = (row for row in rows if not row[admitted] or row[group] not in lacking)
+        return replace(answer, nearest_columns=columns, nearest=tuple(told))
 
 
 def open_session(url: str | None = None, own_points: PointReader = no_points) -> Session:

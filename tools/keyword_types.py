@@ -12,7 +12,7 @@ from textwrap import fill
 from types import UnionType
 from typing import Literal, Union, get_args, get_origin
 
-from queries.asking import PARTS, Keyword, Report, asked_reports, declared, keywords_of
+from queries.asking import PARTS, Declared, Keyword, Report, asked_reports, declared, keywords_of, option_table
 from sweepdb.evaluating import kind_of, options_by_keyword
 from sweepdb.planning import plan_options
 
@@ -56,7 +56,9 @@ def _keywords(method: str, asked: Report, scope: set[str]) -> str:
 
 def _field(one: Keyword) -> str:
     hint = _text(one.hint)
-    return f"    {one.name}: {f'Required[{hint}]' if one.required else f'{hint} | None'}\n"
+    item = option_table().get(one.name)
+    others = "".join(f"    {other}: {hint} | None\n" for other in (item.others if item else ()))
+    return f"    {one.name}: {f'Required[{hint}]' if one.required else f'{hint} | None'}\n{others}"
 
 
 def _text(hint: object) -> str:
@@ -105,16 +107,18 @@ class PlanKeywords(TypedDict, total=False):
 
 
 def plan_keywords() -> str:
-    return _PLAN + "".join(
-        f"    {keyword}: {_text(kind_of(item).hint)} | None\n" for keyword, item in plan_options().items()
-    )
+    return _PLAN + _fields(plan_options())
 
 
 def evaluate_keywords() -> str:
-    return _EVALUATE + "".join(
-        f"    {keyword}: {_text(kind_of(item).hint)} | None\n"
-        for keyword, item in options_by_keyword().items()
-        if keyword != "model"
+    return _EVALUATE + _fields({keyword: item for keyword, item in options_by_keyword().items() if keyword != "model"})
+
+
+def _fields(items: Mapping[str, Declared]) -> str:
+    return "".join(
+        f"    {name}: {_text(kind_of(item).hint)} | None\n"
+        for keyword, item in items.items()
+        for name in (keyword, *item.others)
     )
 
 

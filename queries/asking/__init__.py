@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         old_word_note,
         one_of,
         option,
+        other_words,
         plain_types,
         shown,
         sides_of,

@@ -28,7 +28,7 @@ Check = Callable[[Any], str | None]  # what is wrong with a value, as in "must b
 class Option:
     help: str
     keyword: str | None = None  # None: the field's name
-    also: tuple[str, ...] = ()  # other spellings on the command line
+    also: tuple[str, ...] = ()  # other keywords
     was: tuple[str, ...] = ()  # old keywords, which work until the next release
     flag: str | None = None  # how the command line spells a choice of two
     variable: str | None = None  # in SQL; None: it narrows what is looked at
@@ -55,6 +55,16 @@ class Declared:
         return tuple(word for kind in (self.type, *get_args(self.type)) for word in _words(kind))
 
     @property
+    def opposite(self) -> str:
+        """`eager` of `--compile/--eager`; empty elsewhere."""
+        return (self.option.flag or "").partition("/")[2].removeprefix("--")
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Keywords that say the same, or the opposite."""
+        return tuple(filter(None, (*self.option.also, self.opposite)))
+
+    @property
     def takes_several(self) -> bool:
         return bool(self.type == tuple[str, ...])
 
@@ -64,19 +74,27 @@ def option(default: object, help: str, **more: Any) -> Any:  # noqa: A002, ANN40
 
 
 def in_new_words(given: Mapping[str, object], items: Iterable[Declared]) -> dict[str, object]:
-    """An old keyword is an error that names the new one."""
-    renamed = {old: item.keyword for item in items for old in item.option.was}
+    """Other and old keywords become today's; `eager=True` becomes `compile=False`."""
+    table = tuple(items)
+    renamed = {old: item.keyword for item in table for old in item.option.was}
+    opposites = {item.opposite for item in table}
+    words = {**renamed, **other_words(table)}
     values: dict[str, object] = {}
+    spelled: dict[str, str] = {}
     for keyword, value in given.items():
-        new = renamed.get(keyword, keyword)
+        new = words.get(keyword, keyword)
         if value is None:
             continue
-        if new != keyword:
-            if given.get(new) is not None:
-                raise InputError(f"`{keyword}` is the old name of `{new}`: give one of them")
+        if (other := spelled.setdefault(new, keyword)) != keyword:
+            raise InputError(f"`{other}` and `{keyword}` are one option: give one of them")
+        if keyword in renamed:
             warnings.warn(old_word_note(keyword, new), DeprecationWarning, stacklevel=2)
-        values[new] = value
+        values[new] = not value if keyword in opposites and isinstance(value, bool) else value
     return values
+
+
+def other_words(items: Iterable[Declared]) -> dict[str, str]:
+    return {other: item.keyword for item in items for other in item.others}
 
 
 def old_word_note(old: str, new: str) -> str:

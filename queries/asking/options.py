@@ -83,7 +83,7 @@ class Scope:
     )
     convention: str | None = option(None, "physical or upstream")
     family: str | None = option(None, "theoretical or calibrated")
-    serving_model: str | None = option(None, "only this engine", also=("--engine",))
+    serving_model: str | None = option(None, "only this engine", also=("engine",))
     serving_cost_ms: float | None = option(None, "only this fixed cost of delivery, ms", keyword="serving_cost")
     mtp_tokens: int | None = option(None, "only this many drafted tokens", keyword="num_mtp_tokens")
     compile: bool | None = option(None, "only this graph", flag="--compile/--eager")

@@ -9,7 +9,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from queries.asking.declaring import declared, in_new_words, plain_types, shown
+from queries.asking.declaring import declared, in_new_words, other_words, plain_types, shown
 from queries.asking.frames import Framed, html_table
 from queries.asking.limits import Limits
 from queries.asking.options import (
@@ -71,21 +71,9 @@ def _homes() -> Mapping[str, str]:
     return {**homes, "workload_keys": "scope", "probes": "options", "sweeps": "options"}
 
 
-@cache
-def _other_keywords() -> Mapping[str, str]:
-    return {
-        other.removeprefix("--").replace("-", "_"): item.keyword
-        for item in option_table().values()
-        for other in item.option.also
-    }
-
-
 def _parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
     """None was not given; an unknown keyword lists the nearest."""
-    given = {_other_keywords().get(name, name): value for name, value in given.items()}
     values = in_new_words(given, option_table().values())
-    if "eager" in values:
-        values["compile"] = not values.pop("eager")
     base = preset_named(_text("preset", values.pop("preset", "sweepdb")))
     held: dict[str, dict[str, object]] = {part: {} for part in PARTS}
     held["definitions"] = {item.name: getattr(base, item.name) for item in fields(base)}
@@ -121,7 +109,7 @@ def _text(keyword: str, value: object) -> str:
 
 
 def _unknown(keyword: str, report: str) -> InputError:
-    known = [*option_table(), "preset", "eager"]
+    known = [*option_table(), *other_words(option_table().values()), "preset"]
     nearest = difflib.get_close_matches(keyword[:LONGEST_NAME], known, n=3, cutoff=0.5)
     return InputError(
         f"unknown option {keyword[:LONGEST_NAME]!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}"

@@ -27,9 +27,11 @@ class ScopeKeywords(TypedDict, total=False):
     convention: str | None
     family: str | None
     serving_model: str | None
+    engine: str | None
     serving_cost: float | None
     num_mtp_tokens: int | None
     compile: bool | None
+    eager: bool | None
     shortest_length: float | None
     prompts_per_user: int | None
     poll_steps: int | None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from queries.judging.subjects import SERVING
 from store.light_dataclass import NamedTuple
+from store.schema import short_plan
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,8 +62,9 @@ def _group(answer: Answer, row: _Row) -> str:
 
 
 def _here(row: _Row) -> str:
-    pair = f"{row['prefill_instances']} x {row['prefill_plan']} + {row['decode_instances']} x {row['decode_plan']}"
-    beside = f"{row['colocated_instances']} x {row['colocated_plan']} for both on as many devices"
+    sides = (f"{row[f'{side}_instances']} x {short_plan(str(row[f'{side}_plan']))}" for side in ("prefill", "decode"))
+    pair = " + ".join(sides)
+    beside = f"{row['colocated_instances']} x {short_plan(str(row['colocated_plan']))} for both on as many devices"
     advantage = row["advantage"]
     if not isinstance(advantage, float):
         return f"Separation pays here: {pair} carries {_number(row['goodput']):.3g} requests/s, {beside} none"

@@ -7,6 +7,7 @@
 -- column: binding_limit | none | the limit missed by the largest share: each_limit_listed
 -- column: miss | ratio | how far beyond the binding limit, as a share of it; memory as a share of the device
 -- column: relax_to | ms, tokens/s or GiB | the value of the binding limit at which this row would pass it; memory: the reserve in GiB
+-- column: admitted | rows | rows of the group that pass every limit
 -- column: admitted_then | rows | rows of the group that would pass every limit if only the binding one were relaxed so far
 WITH bound AS (
     SELECT
@@ -31,7 +32,8 @@ shown AS (
     QUALIFY rank <= least(getvariable('top'), 5)
 ),
 admitted_rows AS (
-    SELECT shown.question_group, shown.rank, count(*) AS admitted_then
+    SELECT shown.question_group, shown.rank, count(*) AS admitted_then,
+        count(*) FILTER (WHERE bound.missed = 0) AS admitted
     FROM shown
     JOIN bound ON bound.question_group = shown.question_group AND (
         bound.missed = 0
@@ -41,8 +43,8 @@ admitted_rows AS (
 )
 SELECT
     shown.question_group, shown.rank, phase, probe, device, plan, batch_size, concurrency, binding_limit, miss,
-    relax_to, coalesce(admitted_then, 0) AS admitted_then, ttft_ms, tpot_ms, e2e_ms, tokens_per_s_per_user,
-    memory_free_bytes
+    relax_to, coalesce(admitted, 0) AS admitted, coalesce(admitted_then, 0) AS admitted_then, ttft_ms, tpot_ms, e2e_ms,
+    tokens_per_s_per_user, memory_free_bytes
 FROM shown
 LEFT JOIN admitted_rows ON admitted_rows.question_group = shown.question_group AND admitted_rows.rank = shown.rank
 ORDER BY shown.question_group, shown.rank;

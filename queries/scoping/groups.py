@@ -19,7 +19,7 @@ COLUMNS = (  # of a scenario, in the order of Found
     "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size",
     "pr.mixers_quantization", "pr.head_quantization", "pr.drafts_quantization", "sj.convention", "sj.phase",
     "sc.formula_version", "d.family", "sj.serving_model", "sj.model_id", "sj.workload_id", "sj.precision_id",
-    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "sj.device_name", "sj.unusual_service",
+    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "w.output_length", "sj.device_name", "sj.unusual_service",
     *(f"sj.{name}" for name in SERVICE),
 )  # fmt: skip
 _UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
@@ -52,6 +52,7 @@ class Found(NamedTuple):
     compile: bool
     serving_cost_ms: float
     mtp_tokens: int
+    output_length: float
     device: str
     unusual_service: str | None
     served: Served
@@ -117,7 +118,8 @@ class Grouping:
     def _numbers_at(self, base: Base, service: Service) -> tuple[int, ...]:
         return tuple(number for number in self._by_base[base] if _agree(self.groups[number].service, service))
 
-    def titles(self, workload: str | None = None) -> tuple[str, ...]:
+    def titles(self, workload: str | None, models: Mapping[int, str]) -> tuple[str, ...]:
+        """A model is named as it was asked for."""
         if not self.groups:
             return ()
         newest: dict[str, int] = {}  # of each convention, which has formulas of its own
@@ -125,8 +127,9 @@ class Grouping:
             row = group.example
             newest[row.convention] = max(row.formula_version, newest.get(row.convention, 0))
         lines = [
-            _title(group, workload or group.example.workload, self._varied(group), newest[group.example.convention])
+            _title(group, workload or row.workload, self._varied(group), newest[row.convention], models)
             for group in self.groups
+            for row in [group.example]
         ]
         twice = {line for line, count in Counter(lines).items() if count > 1}
         return tuple(
@@ -155,10 +158,10 @@ def _agree(known: Service, one: Service) -> bool:
     return all(held.get(name, value) == value for name, value in one)
 
 
-def _title(group: Group, workload: str, varied: Collection[str], newest: int) -> str:
+def _title(group: Group, workload: str, varied: Collection[str], newest: int, models: Mapping[int, str]) -> str:
     row = group.example
     parts = [
-        row.model,
+        models.get(row.model_id, row.model),
         workload,
         formats_title(row),
         "" if row.convention == USUAL_CONVENTION else row.convention,

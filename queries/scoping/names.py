@@ -43,16 +43,26 @@ def find_sweep(transaction: ReadTransaction, reference: str) -> int:
 
 def find_model(transaction: ReadTransaction, name: str) -> int:
     """In any case, and without its owner."""
+    known = _known_models(transaction)
+    if name.lower() not in known:
+        raise unknown("model", name, [one.alias for one in known.values()])
+    return known[name.lower()].model_id
+
+
+def asked_models(transaction: ReadTransaction, names: Sequence[object]) -> dict[int, str]:
+    """Names of one shape are one stored model; here it has the first that is asked for."""
+    known = _known_models(transaction)
+    found = [known.get(str(name).lower()) for name in reversed(names)]
+    return {one.model_id: one.alias for one in found if one is not None}
+
+
+def _known_models(transaction: ReadTransaction) -> dict[str, _Alias]:
     rows = [
         *transaction.rows(_Alias, "SELECT alias, model_id FROM model_alias"),
         *transaction.rows(_Alias, "SELECT name, id FROM model"),
     ]
-    exact = {alias.lower(): model_id for alias, model_id in rows}
-    short = {alias.lower().rsplit("/", 1)[-1]: model_id for alias, model_id in rows}
-    found = exact.get(name.lower(), short.get(name.lower()))
-    if found is None:
-        raise unknown("model", name, [alias for alias, _ in rows])
-    return found
+    short = {one.alias.lower().rsplit("/", 1)[-1]: one for one in rows}
+    return {**short, **{one.alias.lower(): one for one in rows}}
 
 
 def device_name(transaction: ReadTransaction, name: str) -> str:

@@ -10,16 +10,21 @@ from dataclasses import field, replace
 from queries.asking.options import Scope
 from queries.scoping.filters import Filter, add_filters, bound_devices, leave_out_voided, marks
 from queries.scoping.groups import COLUMNS, Found, Grouping
-from queries.scoping.names import find_sweep
+from queries.scoping.names import asked_models, find_sweep
 from queries.scoping.newest import check_filled, left_out, like_newest, newest_request
 from store.errors import InputError
 from store.light_dataclass import NamedTuple, dataclass
 from store.reading import ReadTransaction, flat_names
-from store.schema import PHASES, SCENARIO_TABLES, scenario_tables
+from store.schema import FORMULA_MODELS, PHASES, SCENARIO_TABLES, scenario_tables
+from store.texts import arguments_of
 
 NO_LARGEST_BATCH = 2**31 - 1
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 DEVICES_A_GROUP = 1000  # where each device is by itself: its group's number times this, and its own
+_UNTIMED = (
+    "note: an answer of one token has no time between tokens: TPOT and tokens/s of a user say nothing here, nor do"
+    " limits on them; limit TTFT"
+)
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
 # Formula versions are never mixed in one ranking: of what is else alike in a phase, the newest version counts.
 _ALIKE = (
@@ -53,6 +58,7 @@ class ResolvedScope:
     left_out: str | None = None  # what else the store holds, where no filter was given
     of_phases: bool = False  # other phases would be grouped in another way
     of_measured: bool = False  # measured settings are among the rows
+    untimed: bool = False  # answers of one token are among the rows
 
     @property
     def versions(self) -> dict[str, list[object]]:
@@ -64,11 +70,16 @@ class ResolvedScope:
             "older_formula_versions": list(self.older_versions),
         }
 
-    def assumptions_among(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
+    def notes_on(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], phases: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Assumptions of their scenarios, and what is not timed in these phases."""
         places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
         used = {str(row[place]) for row in rows for place in places}
         texts = (text for key, text in self.assumptions.items() if key in used)
-        return tuple(dict.fromkeys(line for text in texts for line in text.splitlines() if line))
+        untimed = self.untimed and {*phases} != {"prefill"} and any("tpot" in name for name in columns)
+        told = (line for text in texts for line in text.splitlines() if line)
+        return (*dict.fromkeys(told), *((_UNTIMED,) if untimed else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +124,7 @@ def resolve_scope(
     if not found.rows:
         check_filled(transaction)
         raise _nothing(scope, most_devices)
-    resolved = _resolved(found, grouped, asked)
+    resolved = _resolved(found, grouped, asked, _asked_models(transaction, scope, sweep_id))
     if not scope.is_default or workloads:
         return resolved
     return replace(resolved, left_out=left_out(transaction, [row.scenario_id for row in resolved.rows]))
@@ -132,7 +143,7 @@ def resolve_whole_store(
     if not found.rows:
         check_filled(transaction)
         raise _nothing(scope, most_devices)
-    resolved = _resolved(found, Grouped(), None)
+    resolved = _resolved(found, Grouped(), None, {})
     once = {(row.scenario_id, row.first_batch_size): row for row in resolved.rows}  # nothing is ranked here
     return replace(resolved, rows=tuple(once.values()))
 
@@ -312,7 +323,21 @@ def _read(
     )
 
 
-def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> ResolvedScope:
+def _asked_models(transaction: ReadTransaction, scope: Scope, sweep_id: int | None) -> Mapping[int, str]:
+    """Models by the names in the question, else in the sweep it is about."""
+    if scope.models:
+        return asked_models(transaction, scope.models)
+    about = newest_request(transaction)[0] if sweep_id is None and scope.is_default else sweep_id
+    if about is None:
+        return {}
+    (text,) = transaction.values(str, "SELECT arguments FROM sweep WHERE id = ?", (about,))
+    names = (arguments_of(text) or {}).get("models")
+    return asked_models(transaction, names if isinstance(names, list) else ())
+
+
+def _resolved(
+    found: _Read, grouped: Grouped, asked: Collection[int] | None, models: Mapping[int, str]
+) -> ResolvedScope:
     """With groups.
 
     A default scope keeps the newest request's groups."""
@@ -342,13 +367,17 @@ def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> 
             )
             for row, (first, last), number in placed
         ),
-        groups=grouping.titles(grouped.title),
+        groups=grouping.titles(grouped.title, models),
         phases=frozenset(row.phase for row in rows),
         formula_versions=tuple(sorted({row.formula_version for row in rows})),
         families=tuple(sorted({row.family for row in rows})),
         serving_models=tuple(sorted({row.serving_model for row in rows})),
         assumptions=found.assumptions,
         older_versions=found.older_versions,
+        untimed=any(
+            row.output_length <= 1 and row.phase != "prefill" and row.serving_model not in FORMULA_MODELS
+            for row in rows
+        ),
         of_phases=any(len(numbers) != 1 for numbers in grouping.numbers),
     )
 

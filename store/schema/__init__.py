@@ -25,7 +25,16 @@ if TYPE_CHECKING:
         SweepOutcome,
         TierName,
     )
-    from store.schema.plan_columns import LABELS, OF_PLANS, OF_SHARES, SHARES, PlanRecord, label_sql, words_sql
+    from store.schema.plan_columns import (
+        OF_PLANS,
+        OF_SHARES,
+        SHARES,
+        PlanRecord,
+        label_sql,
+        read_label,
+        short_plan,
+        words_sql,
+    )
     from store.schema.probe_columns import (
         MEASURED_COLUMNS,
         NAMED_COLUMNS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import cast
@@ -128,7 +129,9 @@ OF_DEVICES = OF_PLANS[: -len(SHARES)]  # how devices share a model
 OF_SHARES = OF_PLANS[-len(SHARES) :]
 MEASURED_SHARES = tuple(column for column, share in zip(OF_SHARES, SHARES, strict=True) if share.measured)
 # Every size as a label letters it, and what it is where a label has none.
-LABELS = {size.label: _USUAL.get(name, 1) for name, size in _SIZES.items()}
+_LABELS = {size.label: _USUAL.get(name, 1) for name, size in _SIZES.items()}
+_PAIR = " + "
+_PART = re.compile(rf"({'|'.join(sorted(_LABELS, key=len, reverse=True))})(\d+)")
 
 
 def label_sql() -> str:
@@ -155,3 +158,25 @@ def _lettered(names: Sequence[str]) -> str:
 
 def _where(condition: str, text: str) -> str:
     return f"CASE WHEN {condition} THEN {text} ELSE '' END"
+
+
+def read_label(label: str) -> dict[str, int]:
+    return {**_LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
+
+
+def short_plan(label: str) -> str:
+    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split.
+
+    Of a pair (`2 x tp1... + 1 x tp2...`) both sides."""
+    if _PAIR in label:
+        counts, plans = zip(*(side.split(" x ") for side in label.split(_PAIR)), strict=True)
+        prefill, decode = (f"{count} x {short_plan(plan)}" for count, plan in zip(counts, plans, strict=True))
+        return f"(prefill {prefill}, decode {decode})"
+    sizes = read_label(label)
+    said = [f"{name.upper()}{sizes[name]}" for name in ("tp", "pp", "dp", "ep") if sizes[name] > 1 or name == "tp"]
+    if sizes["moetp"] > 1 and sizes["ep"] > 1:
+        said.append(f"expert TP{sizes['moetp']}")
+    if sizes["moedp"] > 1:
+        said.append(f"expert DP{sizes['moedp']}")
+    said += [share.short.format(sizes[share.label]) for share in SHARES if sizes[share.label] > share.usual]
+    return " ".join(said)

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from itertools import combinations
 
 from queries.judging import MEASURED, PREDICTED
+from store.schema import short_plan
 from store.texts import counted
 from sweepdb.deciding.decision import Chosen, Decision, Outcome, Run, Start
-from sweepdb.planning.labels import short_plan
 
 NEXT = "Run next"
 _DISAGREEING = 1.25  # times between two runs of one setting from which both are named

@@ -37,6 +37,7 @@ class EvaluateKeywords(TypedDict, total=False):
     mtp_acceptance_rate: float | Sequence[float] | None
     speculative: str | None
     compile: bool | None
+    eager: bool | None
     convention: Literal["physical", "upstream"] | None
     mode: Literal["prefill", "decode", "aggregated"] | Sequence[Literal["prefill", "decode", "aggregated"]] | None
     search: Literal["launchable", "every", "tp"] | None
@@ -54,6 +55,7 @@ class EvaluateKeywords(TypedDict, total=False):
     batch_range: int | tuple[int, int] | None
     serving_cost: float | None
     serving_model: str | Sequence[str] | None
+    engine: str | Sequence[str] | None
     client_lengths: float | None
     prompts_per_user: int | None
     poll_steps: int | None

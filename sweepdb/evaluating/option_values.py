@@ -80,11 +80,12 @@ def with_keywords(function: Callable[..., object], items: Mapping[str, Declared]
     whole = inspect.signature(function)
     own = [one for one in whole.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     taken = [
-        inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None)
         for keyword, item in items.items()
+        for name in (keyword, *item.others)
     ]
     function.__signature__ = whole.replace(parameters=[*own, *taken])  # type: ignore[attr-defined]
-    told = "\n".join(f"    {keyword}: {item.option.help}" for keyword, item in items.items())
+    told = "\n".join(f"    {', '.join((keyword, *item.others))}: {item.option.help}" for keyword, item in items.items())
     function.__doc__ = f"{inspect.getdoc(function)}\n\nKeywords:\n{told}"
 
 

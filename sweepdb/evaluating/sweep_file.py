@@ -141,7 +141,7 @@ def _spellings(item: Declared) -> Iterable[str]:
     return (
         item.keyword,
         *item.option.was,
-        *(other.removeprefix("--").replace("-", "_") for other in item.option.also),
+        *item.option.also,
         item.field,
     )
 

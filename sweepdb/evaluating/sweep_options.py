@@ -193,7 +193,7 @@ class SweepOptions:
         (),
         "the engine: vllm, sglang, trtllm or its FILE.yaml; or formulas:"
         f" {', '.join(FORMULA_MODELS)}; several by commas [default: vllm where the device has it, else waves]",
-        keyword="serving_model", also=("--engine",), planned=True,
+        keyword="serving_model", also=("engine",), planned=True,
     )  # fmt: skip
     client_lengths: float | None = _engine(
         None,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from queries.errors import kernels_lack
 from queries.judging import four_figures
+from store.schema import read_label
 from store.texts import counted
-from sweepdb.planning.labels import described, in_words, read_label
+from sweepdb.planning.labels import described, in_words
 from sweepdb.planning.ranking import Row, number_of
 
 if TYPE_CHECKING:

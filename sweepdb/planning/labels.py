@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from store.schema import LABELS, SHARES
+from store.schema import short_plan
 
 _GIBIBYTE = 2**30
-_PAIR = " + "
-_PART = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})(\d+)")
-
-
-def read_label(label: str) -> dict[str, int]:
-    return {**LABELS, **{name: int(size) for name, size in _PART.findall(label)}}
-
-
-def short_plan(label: str) -> str:
-    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split.
-
-    Of a pair (`2 x tp1... + 1 x tp2...`) both sides."""
-    if _PAIR in label:
-        counts, plans = zip(*(side.split(" x ") for side in label.split(_PAIR)), strict=True)
-        prefill, decode = (f"{count} x {short_plan(plan)}" for count, plan in zip(counts, plans, strict=True))
-        return f"(prefill {prefill}, decode {decode})"
-    sizes = read_label(label)
-    said = [f"{name.upper()}{sizes[name]}" for name in ("tp", "pp", "dp", "ep") if sizes[name] > 1 or name == "tp"]
-    if sizes["moetp"] > 1 and sizes["ep"] > 1:
-        said.append(f"expert TP{sizes['moetp']}")
-    if sizes["moedp"] > 1:
-        said.append(f"expert DP{sizes['moedp']}")
-    said += [share.short.format(sizes[share.label]) for share in SHARES if sizes[share.label] > share.usual]
-    return " ".join(said)
 
 
 def deployment_label(row: Mapping[str, object]) -> str:

@@ -33,10 +33,12 @@ class PlanKeywords(TypedDict, total=False):
     mtp_acceptance_rate: float | Sequence[float] | None
     speculative: str | None
     compile: bool | None
+    eager: bool | None
     search: Literal["launchable", "every", "tp"] | None
     pp_sizes: int | Sequence[int] | None
     encoder_devices: int | Sequence[int] | None
     serving_model: str | Sequence[str] | None
+    engine: str | Sequence[str] | None
     client_lengths: float | None
     arrivals: str | None
     rates: float | Sequence[float] | None

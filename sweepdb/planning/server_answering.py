@@ -14,6 +14,7 @@ from queries.probes import find_probe
 from queries.session import Session, open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.schema import read_label, short_plan
 from sweepdb.evaluating.deployments import deployed_servers, options_of_server
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
@@ -22,7 +23,6 @@ from sweepdb.launching import EAGER, cache_room, changed_flags, holding
 from sweepdb.launching.reading import FoundServer, changed_line
 from sweepdb.planning.answering import evaluated_now, stored_or_evaluated
 from sweepdb.planning.formats import request_in_formats
-from sweepdb.planning.labels import read_label, short_plan
 from sweepdb.planning.planning_options import plan_options, server_asked
 from sweepdb.planning.ranking import Row, number_of, parts_of_title
 from sweepdb.planning.server_plan import SERVER_COLUMNS, STARTED, CacheRoom, ServerPlan

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from queries.errors import METRIC_NAMES, WHOSE
 from queries.pairs import rate_error, rate_spans
+from store.schema import short_plan
 from store.texts import Html, counted, element, html_of
-from sweepdb.planning import deployment_label, readable_row, short_plan
+from sweepdb.planning import deployment_label, readable_row
 from sweepdb.reporting.page_text import amount, cell_text, listed, paragraph, preformatted, table_text
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from typing import Protocol
 from evaluator.ledger import SERVER_FAILED
 from store.errors import EvaluationError, InputError, SweepdbError
 from store.location import StoreLocation, parse_url
+from store.schema import short_plan
 from store.whole_files import written_whole
 from sweepdb.launching import CLIENTS, RESULTS, deployed, write_launch
 from sweepdb.measuring import import_measurements
-from sweepdb.planning import short_plan
 from sweepdb.running import HowToRun
 from sweepdb.running.guarded import Mark, end_marked, guarded
 from sweepdb.running.journal import Begun, Journal, Load, open_journal

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from evaluator import arrivals
 from queries.asking import Framed
 from store.location import StoreLocation
-from sweepdb.planning.labels import short_plan
+from store.schema import short_plan
 
 
 class Usual(NamedTuple):

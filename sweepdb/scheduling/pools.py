@@ -16,8 +16,8 @@ from evaluator import arrivals, inputs
 from queries.asking import Framed
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
+from store.schema import short_plan
 from store.texts import counted
-from sweepdb.planning.labels import short_plan
 from sweepdb.planning.ranking import number_of
 from sweepdb.scheduling.day_schedule import USUAL, Candidate, replica_range
 from sweepdb.scheduling.pool_program import Allotted, Choice, Pool, allotted

@@ -20,7 +20,7 @@ from queries.asking import question_of
 from queries.connect import connect
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from sweepdb.planning.labels import short_plan
+from store.schema import short_plan
 from sweepdb.planning.ranking import Row, number_of
 from sweepdb.scheduling.day_schedule import USUAL, Candidate, DaySchedule
 from sweepdb.sessions import open_session

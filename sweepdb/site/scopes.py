@@ -15,8 +15,8 @@ from queries.scope_list import SHOWN_FIRST, ScopeEntry
 from store.errors import SweepdbError
 from store.location import StoreLocation
 from store.reading import duckdb
+from store.schema import short_plan
 from store.sealing import quoted
-from sweepdb.planning import short_plan
 from sweepdb.web.documents import PICTURE_SHAPE, answer_document, column_meanings
 from sweepdb.web.pool import Told, status_of, told
 

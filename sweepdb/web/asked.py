@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 
-from queries.asking import Declared, Question, option_table, plain_types, question_of, question_report, shown
+from queries.asking import (
+    Declared,
+    Question,
+    option_table,
+    other_words,
+    plain_types,
+    question_of,
+    question_report,
+    shown,
+)
 from store.errors import InputError
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -15,11 +23,11 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
     asked = question_report(name)
     given: dict[str, object] = {}
     several: dict[str, list[str]] = {}
+    others = other_words(option_table().values())
     for key, text in parameters:
-        keyword = key.replace("-", "_")
-        several.setdefault(_other_spellings().get(keyword, keyword), []).append(text)
+        several.setdefault(key.replace("-", "_"), []).append(text)
     for keyword, texts in several.items():
-        item = option_table().get(keyword)
+        item = option_table().get(others.get(keyword, keyword))
         if keyword == "mix":
             given[keyword] = tuple(map(_weighted, texts))
         elif asked.names is not None and keyword in asked.names.options:
@@ -31,15 +39,6 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
         else:
             given[keyword] = texts[0] if item is None else _typed(item, texts[0])
     return question_of(name, given)
-
-
-@cache
-def _other_spellings() -> dict[str, str]:
-    return {
-        other.strip("-").replace("-", "_"): item.keyword
-        for item in option_table().values()
-        for other in item.option.also
-    }
 
 
 def _typed(item: Declared, text: str) -> object:

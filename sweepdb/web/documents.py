@@ -14,9 +14,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 import yaml
 
 from queries import asking
+from store.schema import short_plan
 from store.texts import csv_line, plain
 from sweepdb.deciding import BUDGET, GAIN, MODE, REPORT, Mode
-from sweepdb.planning import short_plan
 from sweepdb.web.pool import Told
 
 _TEXT = {"type": "string"}

@@ -54,6 +54,18 @@ def test_serving_models_are_scenarios_of_their_own_and_never_ranked_together(ser
     assert all(f"BF16 · {model}" in table for model in (*list_engines(), label))
 
 
+def test_an_answer_of_one_token_has_no_time_between_tokens(sqlite_url):
+    """Whatever (E2E - TTFT) / max(output - 1, 1) is then, it is no time of a token. Formulas divide E2E by one token."""
+    for output, model, told in ((1, "vllm", True), (2, "vllm", False), (1, "waves", False)):
+        url = sqlite_url.replace(".sqlite", f"{output}{model}.sqlite")
+        asked = f"--device TEST_DEVICE --num-devices 2 --batch-range 4 --input-length 100 --output-length {output}"
+        assert sweepdb(f"evaluate Qwen/Qwen3-0.6B {asked} --engine {model}", url).code == 0
+        for question in ("best", "best --tpot-limit 50", "best --ttft-limit 0.001", "pareto", "pd-ratio"):
+            said = " ".join(sweepdb(f"query {question}", url).out.split())
+            assert ("note: an answer of one token has no time between tokens" in said) is told, (question, model)
+        assert "one token" not in sweepdb("query prefill", url).out  # which has no TPOT
+
+
 def test_kernels_are_the_same_and_latencies_the_engines(served):
     url, label = served
     asked = sweepdb("sql --format json", url, stdin="SELECT * FROM aggregated WHERE batch_size = 32")

@@ -274,6 +274,8 @@ def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
         return None if max(apart, together) <= 0.0 else apart > together
 
     assert said.startswith(f"Separation {'pays' if pays(1, 1) else 'does not pay'} here: ")
+    # Instances and plans as tables spell them, such as `2 x TP1 + 1 x TP2`, and as many devices beside them.
+    assert re.search(r"here: \d x TP\d \+ \d x TP\d carries [\d.]+ x what \d x TP\d(?: DP\d)? for both", said)
     told = dict(re.findall(r"(TTFT|TPOT) ([\d.,]+) ms alone", said))
     for name, limit, at in (
         ("TTFT", LIMITS["ttft_limit"], lambda scale: (scale, 1)),

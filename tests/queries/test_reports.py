@@ -426,6 +426,22 @@ def test_coverage_counts_failures(tmp_path):
     assert sum(cell["probes"] for cell in cells) == 2 * sum(record.status == "ok" for record in records)
 
 
+def test_misses_are_of_the_side_that_keeps_no_row(stored, notebook):
+    """Decode instances have no TTFT, so of a limit on it alone rows beyond their memory are no news."""
+    free = sorted(memory_free(row, 0) / 2**30 for row in stored[1] if row["phase"] == "decode")
+    asked = {"reserved_memory_gb": free[len(free) // 2]}  # half of the decode rows are beyond it
+    for limits, phases in (
+        ({"ttft_limit": 1e-6}, {"prefill"}),
+        ({"ttft_limit": 1e-6, "tpot_limit": 1e-6}, {"prefill", "decode"}),
+        ({"reserved_memory_gb": 500}, {"prefill", "decode"}),
+    ):
+        answer = notebook.pd_ratio(**{**asked, **limits})
+        assert not answer.rows
+        assert {row["phase"] for row in answer.nearest_dicts()} == phases
+    (row, *_) = notebook.nearest(mode="decode", **asked).dicts()  # asked for by itself, it tells of every phase
+    assert (row["binding_limit"], row["admitted"] > 0) == ("memory", True)
+
+
 def test_nothing_fits_is_an_empty_answer_with_the_nearest_miss(stored, notebook):
     answer = notebook.best(tpot_limit=0.01)
     assert answer.rows == ()

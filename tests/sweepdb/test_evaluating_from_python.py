@@ -8,8 +8,11 @@ import itertools
 import pytest
 
 import sweepdb
+from queries.asking import question_of
 from store.errors import InputError
 from sweepdb.evaluating.option_values import options_by_keyword, options_of
+from sweepdb.planning.planning_options import asked_of
+from sweepdb.web.asked import question_of_parameters
 
 EXAMPLE = {"device": "TEST_DEVICE", "num_devices": 8, "input_length": 350, "output_length": 150, "batch_range": 4,
            "mode": "decode", "tp_sizes": 8}  # fmt: skip
@@ -61,6 +64,8 @@ def test_progress_is_said_on_stderr_when_asked_for(sqlite_url, capsys):
         ({"batch_range": (1, 2, 3)}, "`batch_range` must be the largest batch size"),
         ({"convention": "usual"}, "`convention` usual is not one of physical, upstream"),
         ({"mode": "prefil"}, "`mode` prefil is not one of prefill, decode, aggregated"),
+        ({"engine": "vllm", "serving_model": "vllm"}, "`engine` and `serving_model` are one option: give one of them"),
+        ({"eager": "yes"}, "`compile` must be true or false, not 'yes'"),
         ({"devise": "a"}, "unknown option 'devise' of evaluate\nnearest: device"),
         ({"total_devices": 4}, "give `num_devices` or `total_devices`, not both"),
         ({"jobs": 0}, "`jobs` must be at least 1, not 0"),
@@ -95,6 +100,8 @@ def test_the_signature_is_what_is_declared():
         "workers",
         "jobs",
         "progress",
+        "engine",
+        "eager",
     }
     bound = inspect.signature(sweepdb.OpenStore.evaluate).parameters
     assert set(parameters) - set(bound) == {"store"}
@@ -108,6 +115,19 @@ def test_keywords_read_as_the_command_line_does():
                        "batch_range": 9, "input_length": 100, "compile": False, "family": None})  # fmt: skip
     assert (told.models, told.devices, told.num_devices, told.linear) == (("a", "b"), ("x", "y"), (4,), ("FP8",))
     assert (told.batch_range, told.input_length, told.compile, told.family) == ((1, 9), "100", False, "auto")
+
+
+def test_keywords_are_spelled_as_on_the_command_line():
+    told = options_of({"engine": ["vllm", "sglang"], "eager": True})
+    assert (told.serving_models, told.compile) == (("vllm", "sglang"), False)
+    planned = asked_of("m", {"engine": "vllm", "eager": True, "total_devices": 8}).evaluated
+    assert (planned.serving_models, planned.compile) == (("vllm",), False)
+    assert question_of("best", {"engine": "vllm", "eager": True}) == question_of(
+        "best", {"serving_model": "vllm", "compile": False}
+    )
+    for eager in (True, False):  # a text of an address: "false" is no True
+        of_address = question_of_parameters("best", [("engine", "vllm"), ("eager", f"{eager}")])
+        assert of_address == question_of("best", {"engine": "vllm", "eager": eager})
 
 
 def test_lengths_come_from_a_file(tmp_path, sqlite_url):
@@ -125,6 +145,20 @@ def test_lengths_come_from_a_file(tmp_path, sqlite_url):
             store.decode(input_length="350")
         with pytest.raises(InputError, match=r"`input_length=gone.yaml`: not a whole number, and no such file"):
             store.decode(input_length="gone.yaml", workload="mine")
+
+
+def test_a_title_names_the_model_that_is_asked_for(sqlite_url):
+    """Both are one shape, which a store holds once: the newest request, its sweep or the filter says which is meant."""
+    narrow, wide = "Qwen/Qwen3-32B-FP8", "Qwen/Qwen3-32B"
+    first = sweepdb.evaluate(narrow, **EXAMPLE, store=sqlite_url, quantization="BF16")
+    second = sweepdb.evaluate(wide, **EXAMPLE, store=sqlite_url, quantization="BF16")
+    assert (second.probes_stored, second.probes_known) == (0, 4)
+    with sweepdb.open(sqlite_url) as store:
+        for asked, named in (
+            ({}, wide), ({"sweep": first.sweep}, narrow), ({"sweep": second.sweep}, wide), ({"model": narrow}, narrow),
+            ({"model": "qwen3-32b"}, wide), ({"all": True}, narrow),
+        ):  # fmt: skip
+            assert store.decode(**asked).scope == (f"{named} · 350/150 · BF16",), asked
 
 
 def test_a_step_is_explained(url):

@@ -10,8 +10,7 @@ from conftest_cli import sweepdb as command
 
 import sweepdb
 from store.errors import InputError
-from sweepdb.planning import short_plan
-from sweepdb.planning.labels import read_label
+from store.schema import read_label, short_plan
 
 MODEL = "Qwen/Qwen3-0.6B"
 QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limit": 400.0,
@@ -146,7 +145,7 @@ def test_several_engines_stand_in_groups_and_one_wins(tmp_path):
     [
         ({"total_devices": None}, "how many devices are there, or what must they carry?"),
         ({"rate": 1.0, "concurrency": 2.0}, "`rate` and `concurrency` are two questions"),
-        ({"rate": 1.0, "qps": 2.0}, "`qps` is the old name of `rate`: give one of them"),
+        ({"rate": 1.0, "qps": 2.0}, "`rate` and `qps` are one option: give one of them"),
         ({"rate": 0.0}, "`rate` must be a number above 0, not 0"),
         ({"arrivals": "poisson", "concurrency": 2.0}, "`arrivals` are requests that arrive by themselves"),
         ({"attainment": 0.9}, "`attainment` is about requests that arrive"),

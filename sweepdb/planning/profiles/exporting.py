@@ -19,9 +19,9 @@ from queries.asking import ATTAINMENT, Answer, limit_table, question_of
 from queries.session import Session
 from store.errors import InputError
 from store.light_dataclass import dataclass
+from store.schema import short_plan
 from store.whole_files import write_folder
 from sweepdb.length_scope import with_lengths
-from sweepdb.planning.labels import short_plan
 from sweepdb.planning.profiles.planner import (
     ALSO_ASKED,
     Planner,
