@@ -139,20 +139,22 @@ def typed(pieces: Iterable[str]) -> Iterator[str]:
 def say_error(error: SweepdbError) -> None:
     tell(f"error: {sentence(as_typed(error.message))}")
     if error.hint:
-        tell(f"hint: {sentence(as_typed(error.hint))}")
+        tell(f"hint: {sentence(as_typed(error.hint), _TYPED)}")
 
 
-# Before names of what there is: a model's ends as a path does.
-_LISTED = r"\b(?:stored|nearest|known): "
 # A command or a name, which is to be typed as it is.
-_NAMED = rf"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |(?!{_LISTED})[a-z]+[0-9_./=@*:-]|[a-z]+$"
+_TYPED = r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
+# Or a file before what is wrong with it, where a hint would name what follows.
+_NAMED = rf"{_TYPED}|[a-z]+:"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
 _TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb (?:[^.;,]|\.\d)*$|--[^ ]+(?: [^ ,;]+)?$"
+# Names of what there is: a model's ends as a path does.
+_LISTED = r"\b(?:stored|nearest|known): [^:]*$"
 
 
-def sentence(text: str) -> str:
+def sentence(text: str, names: str = _NAMED) -> str:
     """Capital letter and full stop, except for what is typed or copied."""
-    named = re.match(_NAMED, text) or os.path.exists(text.partition(" ")[0])  # noqa: PTH110  Path refuses long words
+    named = re.match(names, text) or os.path.exists(text.partition(" ")[0])  # noqa: PTH110  Path refuses long words
     started = text if named else text[:1].upper() + text[1:]
-    copied = re.search(_TO_COPY, started) and not re.search(rf"{_LISTED}[^:]*$", text)
+    copied = re.search(_TO_COPY, started) and not re.search(_LISTED, text)
     return started if started[-1:] in ".?!:" or "\n" in started or copied else f"{started}."

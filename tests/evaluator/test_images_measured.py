@@ -65,9 +65,9 @@ def test_first_tokens_of_many_images_are_predicted_and_of_few_are_late():
     many = [error for (_, images), error in errors.items() if images >= 8]
     assert max(map(abs, many)) < 0.35
     assert median(map(abs, many)) < 0.22
-    # What the engine takes for a request and to launch a prompt, 134 ms, is more than this server needs for all of it.
+    # What the engine takes for a request and to launch a prompt, 129 ms, is more than this server needs for all of it.
     few = [error for (_, images), error in errors.items() if images == 1]
-    assert min(few) > 0.5
+    assert min(few) > 0.4
 
 
 def test_pixels_that_go_through_the_host_are_left_out():

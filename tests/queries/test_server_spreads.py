@@ -40,11 +40,14 @@ from tools.server_spreads import (
 PRINTED = {0.6: 0.271, 0.7: 0.569, 0.8: 0.941, 0.9: 1.533, 0.95: 2.132}
 SURE_ABOUT = (0.5, 0.8, 0.9)  # shares that limits are read with
 MOST_OFF, MOST_OFF_BY_SERVER = 0.08, 0.1  # one of the twenty servers is 0.05
-# First tokens at even odds count by server: one cookbook has three quarters of the points, and answers prompts sooner.
+# First tokens and whole requests at even odds count by server: one cookbook has three quarters of the points, is nearer, and
+# answers prompts sooner.
 # So do tokens/s that nine in ten reach: two servers of one laboratory have 55 of 125 points, all on one side.
-BY_SERVER = {("ttft_ms", 0.5), ("output_tokens_per_s", 0.9)}
-# Of a few dozen points, where one is 0.014 (44 of 69 within, 58 of 70); promised are 0.4 to 0.6, 0.85 to 0.95.
-WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.64), (0.82, 0.98)
+BY_SERVER = {("ttft_ms", 0.5), ("tpot_inclusive_ms", 0.5), ("output_tokens_per_s", 0.9)}
+# Promised are 0.4 to 0.6 and 0.85 to 0.95 of the next server's points. One cookbook has three quarters of the points of
+# times, and is nearer than the others: each server counting alike it is 0.47 to 0.57, by points 0.62 to 0.68 (47 of 69).
+WITHIN_MEDIAN, WITHIN_P90 = (0.4, 0.6), (0.84, 0.96)
+POINTS_WITHIN_MEDIAN, POINTS_WITHIN_P90 = (0.4, 0.7), (0.82, 0.98)
 
 
 def spread(**changes):
@@ -212,15 +215,19 @@ def test_statements_hold_on_left_out_sources_and_on_those_they_were_learned_from
     ]
     families = frozenset(row.split(",")[1] for row in KNOWN_NAMES.read_text().splitlines() if row.startswith("family"))
     whole = spread_of(points, OTHERS, families)
-    for pairs in (
-        [(one, whole.stated(steps_of(one, families))) for one in points],
-        list(left_out_sources(points, families)),
-    ):
-        sizes = np.asarray([[100 * abs(math.expm1(-one.ratio)), said.median_ape_percent, said.p90_ape_percent]
-                            for one, said in pairs])  # fmt: skip
-        median, p90 = (float((sizes[:, 0] <= sizes[:, place]).mean()) for place in (1, 2))
-        assert WITHIN_MEDIAN[0] <= median <= WITHIN_MEDIAN[1]
-        assert WITHIN_P90[0] <= p90 <= WITHIN_P90[1]
+    left_out = list(left_out_sources(points, families))
+    for pairs in ([(one, whole.stated(steps_of(one, families))) for one in points], left_out):
+        within = {}
+        for one, said in pairs:
+            size = 100 * abs(math.expm1(-one.ratio))
+            within.setdefault(one.server, []).append([size <= said.median_ape_percent, size <= said.p90_ape_percent])
+        median, p90 = np.mean([one for found in within.values() for one in found], axis=0)
+        assert POINTS_WITHIN_MEDIAN[0] <= median <= POINTS_WITHIN_MEDIAN[1]
+        assert POINTS_WITHIN_P90[0] <= p90 <= POINTS_WITHIN_P90[1]
+        if pairs is left_out:
+            median, p90 = np.mean([np.mean(found, axis=0) for found in within.values()], axis=0)
+            assert WITHIN_MEDIAN[0] <= median <= WITHIN_MEDIAN[1]
+            assert WITHIN_P90[0] <= p90 <= WITHIN_P90[1]
         for share in SURE_ABOUT:
             by_point, by_server = shares_of(pairs, share)
             each_server = (metric, share) in BY_SERVER
