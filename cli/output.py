@@ -137,14 +137,14 @@ def typed(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def say_error(error: SweepdbError) -> None:
-    tell(f"error: {sentence(as_typed(error.message))}")
+    tell(f"error: {sentence(as_typed(error.message), _NAMED)}")
     if error.hint:
-        tell(f"hint: {sentence(as_typed(error.hint), _TYPED)}")
+        tell(f"hint: {sentence(as_typed(error.hint))}")
 
 
 # A command or a name, which is to be typed as it is.
 _TYPED = r"(?:sweepdb|pip|python|vllm|tp|pp|dp|ep) |[a-z]+(?:[0-9_./=@*-]|:[^ ])|[a-z]+$"
-# Or a file before what is wrong with it, where a hint would name what follows.
+# Or a file before what is wrong with it, where a hint names what follows.
 _NAMED = rf"{_TYPED}|[a-z]+:"
 # What a full stop would spoil: a path, a file, an option's value or a command at the end.
 _TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb (?:[^.;,]|\.\d)*$|--[^ ]+(?: [^ ,;]+)?$"
@@ -152,7 +152,7 @@ _TO_COPY = r"[/@][^ ']*$|\.[a-z]+$|`$|sweepdb (?:[^.;,]|\.\d)*$|--[^ ]+(?: [^ ,;
 _LISTED = r"\b(?:stored|nearest|known): [^:]*$"
 
 
-def sentence(text: str, names: str = _NAMED) -> str:
+def sentence(text: str, names: str = _TYPED) -> str:
     """Capital letter and full stop, except for what is typed or copied."""
     named = re.match(names, text) or os.path.exists(text.partition(" ")[0])  # noqa: PTH110  Path refuses long words
     started = text if named else text[:1].upper() + text[1:]
