@@ -1,4 +1,4 @@
-"""A serving model is one module, an operator is its definition, formula and call: each is added to a copy of the program,
+"""A serving model is one module and its name, an operator is its definition, formula and call: each is added to a copy of the program,
 and answers. Engines, architectures and devices have tests of their own (tests/test_add_*.py)."""
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ def _mirror(call: Call) -> Work:
 
 
 @pytest.mark.survival
-def test_a_serving_model_is_one_file(tmp_path):
-    copy = copied(tmp_path, {"evaluator/serving/models/mine.py": MODEL})
+def test_a_serving_model_is_a_module_and_its_name(tmp_path):
+    """Its name stands among the formulas: every other is an engine's."""
+    declared = {"store/schema/declaring.py": ('"waves", "seed002"]', '"mine", ')}
+    copy = copied(tmp_path, {"evaluator/serving/models/mine.py": MODEL, **declared})
     _, best = copy.sweepdb(
         f"evaluate {ASKED} --device h100_sxm --serving-model mine", "query best --format csv --top 1"
     )
