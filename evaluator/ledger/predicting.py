@@ -157,7 +157,7 @@ def steady_share(deployment: Deployment) -> float | None:
     points = [(one, asked_of(one, "known")) for one in (usual, deployment)]
     try:
         probes = evaluated(asked for _, asked in points)
-    except (SweepdbError, ValueError, ArithmeticError):
+    except SweepdbError:  # as validation says of such a point
         return None
     full, run = (predicted(one, "known", asked, probes).get("output_tokens_per_s") for one, asked in points)
     return full / run if full and run else None

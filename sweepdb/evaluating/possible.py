@@ -47,7 +47,9 @@ def _check_kernels(part: SweepRequest) -> None:
         if engine is not None and inputs.LAUNCHERS[engine].cuda_alone and not device.cuda:
             raise InputError(
                 f"{inputs.LAUNCHERS[engine].title} has no kernels for {device.name}, a device of {device.vendor}.",
-                hint="`serving_model=vllm` or `serving_model=sglang`",
+                hint=" or ".join(
+                    f"`serving_model={name}`" for name, one in inputs.LAUNCHERS.items() if not one.cuda_alone
+                ),
             )
         rates = dict(device.matrix_flops_per_s)
         for name in (name for precision in part.precisions for name in precision.weights):

@@ -85,13 +85,18 @@ def test_a_row_is_restored_with_the_client_that_it_was_evaluated_for(deployments
     assert explain_probes([probe], url, step=None).first_tokens == ()
 
 
+def stored_under(url, keyword, given, columns):
+    """Rows of four users, evaluated with each value of an option."""
+    asked = {"device": DEVICE, "num_devices": 1, "input_length": INPUT, "output_length": OUTPUT, "batch_range": (4, 4)}
+    for value in given:
+        sweepdb.evaluate(MODEL, **asked, **{keyword: value}, store=url)
+    with sweepdb.open(url) as store:
+        return store.sql(f"SELECT {columns} FROM aggregated").dicts()
+
+
 def test_usual_rows_are_restored_without_a_client_and_seats_as_they_were(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
-    asked = {"device": DEVICE, "num_devices": 1, "input_length": INPUT, "output_length": OUTPUT, "batch_range": (1, 4)}
-    for seats in (None, 3):
-        sweepdb.evaluate(MODEL, **asked, max_num_seqs=seats, store=url)
-    with sweepdb.open(url) as store:
-        stored = store.sql("SELECT DISTINCT scenario, seats FROM aggregated WHERE phase = 'aggregated'").dicts()
+    stored = stored_under(url, "max_num_seqs", (None, 3), "scenario, seats")
     for row in stored:
         scenario = stored_scenario(parse_url(url), row["scenario"]).scenario
         assert (scenario.client, scenario.launch.seats) == (None, row["seats"])
@@ -101,11 +106,7 @@ def test_usual_rows_are_restored_without_a_client_and_seats_as_they_were(tmp_pat
 def test_the_benchmark_asks_as_often_as_the_users_of_its_row(tmp_path):
     """Of two prompts a user half of the first tokens wait for all others, of ten a tenth: TTFT is another."""
     url = f"sqlite:///{tmp_path}/store.sqlite"
-    asked = {"device": DEVICE, "num_devices": 1, "input_length": INPUT, "output_length": OUTPUT, "batch_range": (4, 4)}
-    for prompts in (None, 2):
-        sweepdb.evaluate(MODEL, **asked, prompts_per_user=prompts, store=url)
-    with sweepdb.open(url) as store:
-        stored = store.sql("SELECT probe, prompts_per_user FROM aggregated").dicts()
+    stored = stored_under(url, "prompts_per_user", (None, 2), "probe, prompts_per_user")
     for row in stored:
         write_launch(row["probe"], tmp_path / row["probe"], store=url)
         script = (tmp_path / row["probe"] / "bench.sh").read_text()
