@@ -1,4 +1,4 @@
-"""Command lines of engines, and TensorRT-LLM's settings, as servers.
+"""Command lines of engines as servers.
 
 By the tables that launch files are written with."""
 
@@ -10,14 +10,11 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import yaml
-
-from evaluator.inputs import shortened
 from store.errors import InputError
 from sweepdb.launching.flag_tables import Flag, FlagTable, flag_table, versions
-from sweepdb.launching.reading.found_server import FoundServer, mapping, number, role_of
+from sweepdb.launching.reading.found_server import FoundServer, mapping
+from sweepdb.launching.reading.settings_files import SIZES, Files, read_into, read_named, role_of_file
 from sweepdb.launching.server_command import Engine, Role
-from sweepdb.launching.trtllm_config import DRAFT_TARGET
 
 # Flags that change no predicted time, or that another flag decides.
 _SILENT = {
@@ -66,9 +63,6 @@ def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
             if started in _PROGRAMS and both not in _NOT_SERVING:
                 return _PROGRAMS[started], after
     return None
-
-
-Files = Callable[[str], str | None]  # the text of a file that a command names
 
 
 def read_words(words: Sequence[str], engine: Engine, where: str, files: Files) -> FoundServer:
@@ -127,18 +121,6 @@ class _Said:
     def read_where(self, mapped: object, *names: str) -> None:
         """Counts flags as read only if something is mapped."""
         self.read = self.read | set(names) if mapped else self.read - set(names)
-
-
-def read_named(named: str | None, files: Files, where: str) -> tuple[dict[str, object], list[str]]:
-    """The YAML that a command names, and what to say if it is not there."""
-    if named is None:
-        return {}, []
-    if (text := files(named)) is None:
-        return {}, [f"{named}, which was not found"]
-    try:
-        return mapping(yaml.safe_load(text)), []
-    except yaml.YAMLError as error:
-        raise InputError(f"{where}: {named} is no YAML: {shortened(' '.join(str(error).split()))}") from None
 
 
 def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[str, str | None], str | None, list[str]]:
@@ -343,28 +325,19 @@ def _cache(said: _Said, flag: str) -> str | None:
     return cache if states is None else f"{cache or 'NATIVE'}+states={states}"
 
 
-_SETTINGS_FILE = re.compile(r"(server|prefill|decode)-engine\.yaml$")  # as `launch` calls them
 _ROLES: Mapping[str, Role] = {"context": "prefill", "generation": "decode"}  # of TensorRT-LLM
-_SIZES = (
-    "tensor_parallel_size", "pipeline_parallel_size", "moe_expert_parallel_size", "max_batch_size", "max_num_tokens",
-    "max_seq_len",
-)  # fmt: skip
 _OF_THE_CACHE = {
     "kv_cache_config.free_gpu_memory_fraction": "--free_gpu_memory_fraction",
     "kv_cache_config.dtype": "--kv_cache_dtype",
 }
-_SETTINGS = {
-    *_SIZES, "enable_attention_dp", "kv_cache_config", "speculative_config", "moe_tensor_parallel_size",
-    "cuda_graph_config", "backend", "enable_chunked_prefill", "disable_overlap_scheduler", "cache_transceiver_config",
-}  # fmt: skip
 
 
 def _read_trtllm(server: FoundServer, said: _Said) -> None:
     """Flags win over the file, as since github.com/NVIDIA/TensorRT-LLM/pull/14812; before, the file did."""
     document, server.not_mapped = said.file("--config")
-    server.role = _role_of_file(said.text("--config") or "")
+    server.role = role_of_file(said.text("--config") or "")
     server.role = _ROLES.get(str(said.text("--server_role")).lower(), server.role)
-    own: dict[str, object] = {key: size for key in _SIZES if (size := said.whole(f"--{key}")) is not None}
+    own: dict[str, object] = {key: size for key in SIZES if (size := said.whole(f"--{key}")) is not None}
     if "--enable_attention_dp" in said:
         own["enable_attention_dp"] = True
     cache = mapping(document.get("kv_cache_config"))
@@ -372,43 +345,7 @@ def _read_trtllm(server: FoundServer, said: _Said) -> None:
         if (value := said.text(flag)) is not None:
             cache[name.partition(".")[2]] = said.share(flag) if flag.endswith("fraction") else value
     own["kv_cache_config"] = cache
-    _read_settings(server, {**document, **own})
-
-
-def _role_of_file(name: str) -> Role:
-    match = _SETTINGS_FILE.search(name)
-    return role_of(match[1] if match else "server")
-
-
-def read_settings(document: Mapping[str, object], where: str) -> FoundServer:
-    """A file of the LLM API."""
-    server = FoundServer(where=where, engine="trtllm", role=_role_of_file(where))
-    _read_settings(server, document)
-    return server
-
-
-def _read_settings(server: FoundServer, document: Mapping[str, object]) -> None:
-    """Keys of the LLM API: the tensor group holds attention replicas where these are on."""
-    group = number(document.get("tensor_parallel_size"), 1)
-    apart = bool(document.get("enable_attention_dp"))
-    cache, drafts = mapping(document.get("kv_cache_config")), mapping(document.get("speculative_config"))
-    server.tp, server.dp = (1, group) if apart else (group, 1)
-    server.pp = number(document.get("pipeline_parallel_size"), 1)
-    server.ep = number(document.get("moe_expert_parallel_size"), 1)
-    server.moe_tp = number(document.get("moe_tensor_parallel_size"), max(group // server.ep, 1))
-    most = number(document.get("max_batch_size"), 0)  # of each pipeline stage
-    server.most_requests = most or None
-    server.token_budget = number(document.get("max_num_tokens"), 0) or None
-    server.longest, share = number(document.get("max_seq_len"), 0) or None, cache.get("free_gpu_memory_fraction")
-    server.memory_share = float(share) if isinstance(share, int | float) else None
-    server.attention = "FP8" if cache.get("dtype") == "fp8" else None
-    server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
-    server.compile = document.get("cuda_graph_config", {}) is not None  # captured unless it is null
-    server.mtp_tokens = number(drafts.get("num_nextn_predict_layers"), 0)
-    if drafts.get("decoding_type") == DRAFT_TARGET:
-        server.mtp_tokens = number(drafts.get("max_draft_len"), 0)
-        server.draft_model = str(drafts.get("speculative_model") or drafts.get("speculative_model_dir"))
-    server.not_mapped += sorted(set(document) - _SETTINGS)
+    read_into(server, {**document, **own})
 
 
 _READERS: Mapping[Engine, Callable[[FoundServer, _Said], None]] = {

@@ -15,9 +15,10 @@ import yaml
 from evaluator.inputs import shortened
 from store.errors import InputError
 from sweepdb.launching.expectations import launched_roles
-from sweepdb.launching.reading.command_lines import Files, engine_of_words, read_named, read_settings, read_words
+from sweepdb.launching.reading.command_lines import engine_of_words, read_words
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment, mapping, number, role_of
 from sweepdb.launching.reading.inferencex import is_inferencex, read_inferencex
+from sweepdb.launching.reading.settings_files import Files, read_named, read_settings
 from sweepdb.launching.server_command import Role
 
 Document = Mapping[str, object]
